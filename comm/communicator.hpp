@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/compute/device.hpp"
+#include "models/compute/exchange.hpp"
 
 namespace tw::comm {
 
@@ -14,11 +15,8 @@ enum class Reduction : std::uint8_t { sum, maximum };
 /// Tensors are contiguous and of equal dtype; float32 and bf16 (bf16 sums are accumulated in float32 over MPI; NCCL
 /// rounds at every hop). A failing peer or library call throws ApiError on the rank that sees it; main then aborts the
 /// job.
-class Communicator {
+class Communicator : public models::Exchange {
  public:
-  virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
   /// "self", "mpi", "nccl"
   virtual std::string name() const = 0;
   /// How the data go, for the report: "host memory", "device memory, staged in host memory", "NCCL 2.28.9", …
@@ -32,8 +30,9 @@ class Communicator {
   virtual void all_gather(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (n) → (size × n)
   virtual void broadcast(models::Stream&, models::Tensor values, int root) = 0;               // in place
   virtual void all_to_all(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (size × n) → (size × n)
-  virtual void send(models::Stream&, models::Tensor values, int peer) = 0;
-  virtual void receive(models::Stream&, models::Tensor values, int peer) = 0;
+  void all_reduce_sum(models::Stream& stream, models::Tensor values) override {
+    all_reduce(stream, values, Reduction::sum);
+  }
   /// All ranks have arrived (host side); the stream is synchronised first.
   virtual void barrier(models::Stream&) = 0;
 };

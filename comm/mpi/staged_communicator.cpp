@@ -35,10 +35,7 @@ class StagedCommunicator : public Communicator {
   }
   void all_gather(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, 1, size(), "all_gather");
-    if (copies_directly()) return host_->all_gather(stream, input, output);
-    const models::Tensor staged = room(1, output);
-    host_->all_gather(stream, down(stream, 0, input), staged);
-    up(stream, staged, output);
+    exchange(&Communicator::all_gather, stream, input, output);
   }
   void broadcast(models::Stream& stream, models::Tensor values, int root) override {
     check_values(values, "broadcast");
@@ -50,10 +47,7 @@ class StagedCommunicator : public Communicator {
   }
   void all_to_all(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, size(), size(), "all_to_all");
-    if (copies_directly()) return host_->all_to_all(stream, input, output);
-    const models::Tensor staged = room(1, output);
-    host_->all_to_all(stream, down(stream, 0, input), staged);
-    up(stream, staged, output);
+    exchange(&Communicator::all_to_all, stream, input, output);
   }
   void send(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "send");
@@ -71,6 +65,13 @@ class StagedCommunicator : public Communicator {
   void barrier(models::Stream& stream) override { host_->barrier(stream); }
 
  private:
+  void exchange(void (Communicator::*by)(models::Stream&, models::Tensor, models::Tensor), models::Stream& stream,
+                const models::Tensor& input, const models::Tensor& output) {
+    if (copies_directly()) return (host_.get()->*by)(stream, input, output);
+    const models::Tensor staged = room(1, output);
+    (host_.get()->*by)(stream, down(stream, 0, input), staged);
+    up(stream, staged, output);
+  }
   bool copies_directly() const { return direct_ != DirectMemory::none; }
   // bf16 is widened by the host.
   bool reduces_directly(const models::Tensor& values) const {

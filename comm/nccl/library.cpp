@@ -1,36 +1,22 @@
 #include "comm/nccl/library.hpp"
 
-#include <dlfcn.h>
-
-#include "models/compute/vendor_library.hpp"
-
 namespace tw::comm::nccl {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  library->handle_ = models::open_vendor_library(name, "NCCL", why);
-  if (!library->handle_) return nullptr;
-  const std::string oldest = "2.10";  // the first that has bf16
-#define TW_NCCL(symbol, parameters)                                                                \
-  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
-  if (!library->symbol) {                                                                          \
-    *why = std::string(name) + " has no symbol " #symbol ": NCCL " + oldest + " or later is needed";          \
-    return nullptr;                                                                                \
-  }
+  const std::string needed = "2.10 or later is needed";  // the first that has bf16
+  if (!library->open_file(name, "NCCL", ": NCCL " + needed, why)) return nullptr;
+#define TW_NCCL(symbol, parameters) \
+  if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "comm/nccl/functions.def"
 #undef TW_NCCL
   if (int code = 0; library->ncclGetVersion(&code) == success && code < 21000) {
-    *why = std::string(name) + " is NCCL " + library->version() + ": " + oldest + " or later is needed";
+    *why = std::string(name) + " is NCCL " + library->version() + ": " + needed;
     return nullptr;
   }
-  library->error_string_ =
-      reinterpret_cast<decltype(library->error_string_)>(dlsym(library->handle_, "ncclGetErrorString"));
-  library->last_error_ = reinterpret_cast<decltype(library->last_error_)>(dlsym(library->handle_, "ncclGetLastError"));
+  library->find(library->error_string_, "ncclGetErrorString");
+  library->find(library->last_error_, "ncclGetLastError");
   return library;
-}
-
-Library::~Library() {
-  if (handle_) dlclose(handle_);
 }
 
 std::string Library::version() const {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "models/compute/vendor_library.hpp"
+
 namespace tw::comm::nccl {
 
 struct Comm;
@@ -18,14 +20,11 @@ enum Type : int { float32 = 7, bfloat16 = 9 };
 enum Operation : int { sum = 0, maximum = 2 };
 
 /// The open library; closed with the last one who holds it. All functions are there.
-class Library {
+class Library : models::VendorLibrary {
  public:
   static constexpr const char* default_name = "libnccl.so.2";
   /// Null where the library is not there or lacks a function; `why` then says so.
   static std::shared_ptr<const Library> open(std::string* why, const char* name = default_name);
-  ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
 #define TW_NCCL(name, parameters) int(*name) parameters = nullptr;
 #include "comm/nccl/functions.def"
@@ -38,7 +37,6 @@ class Library {
   Library() = default;
   const char* (*error_string_)(int) = nullptr;
   const char* (*last_error_)(Handle) = nullptr;  // since 2.13
-  void* handle_ = nullptr;
 };
 
 }  // namespace tw::comm::nccl

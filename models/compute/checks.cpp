@@ -24,15 +24,10 @@ void Check::fail(const char* argument, const std::string& wanted, const std::str
 }
 
 DType Check::activation(const char* argument, const Tensor& tensor, int rank) const {
-  if (!tensor || tensor.dims.rank() != rank || tensor.count() <= 0 || !is_float(tensor.dtype)) {
-    fail(argument, "float32, bf16 or fp16 with " + std::to_string(rank) + " extents", describe(tensor));
+  if (!tensor || (rank != any_rank && tensor.dims.rank() != rank) || tensor.count() <= 0 || !is_float(tensor.dtype)) {
+    const std::string extents = rank == any_rank ? "" : " with " + std::to_string(rank) + " extents";
+    fail(argument, "float32, bf16 or fp16" + extents, describe(tensor));
   }
-  return tensor.dtype;
-}
-
-DType Check::activation(const char* argument, const Tensor& tensor) const {
-  if (!tensor || tensor.count() <= 0 || !is_float(tensor.dtype))
-    fail(argument, "float32, bf16 or fp16", describe(tensor));
   return tensor.dtype;
 }
 

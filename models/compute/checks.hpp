@@ -14,10 +14,9 @@ namespace tw::models {
 class Check {
  public:
   explicit Check(Op op) : op_(op) {}
+  static constexpr int any_rank = 0;  ///< from 1 on
   /// Present, of this rank, float32, bf16 or fp16, no empty axis. Returns its dtype.
-  DType activation(const char* argument, const Tensor& tensor, int rank) const;
-  /// Present, float32, bf16 or fp16, any rank from 1.
-  DType activation(const char* argument, const Tensor& tensor) const;
+  DType activation(const char* argument, const Tensor& tensor, int rank = any_rank) const;
   /// Present, of this dtype and these extents.
   void has(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const;
   /// As has(), but may be absent.

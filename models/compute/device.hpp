@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/compute/operators.hpp"
@@ -54,40 +55,36 @@ class Graph {
   virtual void launch(Stream& stream) = 0;
 };
 
-/// Owns a block of device memory, aligned to at least 128 bytes. Move-only; freeing never throws.
-class Buffer {
+/// Owns a block of memory: of the device, or of the host. Move-only; freeing never throws.
+template <bool of_host>
+class OwnedMemory {
  public:
-  Buffer() = default;
-  Buffer(Device& device, std::size_t bytes);
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
+  OwnedMemory() = default;
+  OwnedMemory(Device& device, std::size_t bytes);
+  OwnedMemory(OwnedMemory&& other) noexcept { swap(other); }
+  OwnedMemory& operator=(OwnedMemory other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~OwnedMemory();
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
+  void swap(OwnedMemory& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
   Device* device_ = nullptr;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
-
-/// Owns host memory that a device copies from and to while the host goes on (Device::allocate_host). Move-only.
-class HostBuffer {
- public:
-  HostBuffer() = default;
-  HostBuffer(Device& device, std::size_t bytes);
-  HostBuffer(HostBuffer&& other) noexcept;
-  HostBuffer& operator=(HostBuffer&& other) noexcept;
-  ~HostBuffer();
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  Device* device_ = nullptr;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
+using Buffer = OwnedMemory<false>;  ///< aligned to at least 128 bytes
+using HostBuffer =
+    OwnedMemory<true>;  ///< that a device copies from and to while the host goes on (Device::allocate_host)
 
 enum class DeviceKind : std::uint8_t { reference, cpu, cuda };
 const char* to_string(DeviceKind kind);
@@ -293,26 +290,9 @@ class Device {
   virtual std::vector<LibraryProduct> library_products(const LinearShape&, Op /*pass*/) { return {}; }
   virtual std::vector<LibraryProduct> library_products(const ConvolutionShape&, Op /*pass*/) { return {}; }
 
-  // ---- operators ----
-  void embedding_forward(Stream& stream, const EmbeddingForward& args);
-  void embedding_backward(Stream& stream, const EmbeddingBackward& args);
-  void layer_norm_forward(Stream& stream, const LayerNormForward& args);
-  void layer_norm_backward(Stream& stream, const LayerNormBackward& args);
-  void batch_norm_forward(Stream& stream, const BatchNormForward& args);
-  void batch_norm_backward(Stream& stream, const BatchNormBackward& args);
-  void max_pool_forward(Stream& stream, const MaxPoolForward& args);
-  void max_pool_backward(Stream& stream, const MaxPoolBackward& args);
-  void average_pool_forward(Stream& stream, const AveragePoolForward& args);
-  void average_pool_backward(Stream& stream, const AveragePoolBackward& args);
-  void add(Stream& stream, const Add& args);
-  void cast(Stream& stream, const Cast& args);
-  void fill(Stream& stream, const Fill& args);
-  void global_norm(Stream& stream, const GlobalNorm& args);
-  void adamw(Stream& stream, const AdamW& args);
-  void sgd(Stream& stream, const Sgd& args);
-  void update_loss_scale(Stream& stream, const UpdateLossScale& args);
-  void generate_tokens(Stream& stream, const GenerateTokens& args);
-  void generate_images(Stream& stream, const GenerateImages& args);
+  // ---- operators, by operators.def: embedding_forward(stream, EmbeddingForward), … ----
+#define TW_OPERATOR(op, name, Arguments) void name(Stream& stream, const Arguments& args);
+#include "models/compute/operators.def"
   /// Whether samples are made here rather than by the host, which copies them. (A device may have the operators without
   /// being faster at it.)
   virtual bool generates_samples() const { return false; }
@@ -324,26 +304,9 @@ class Device {
   OpProfile& profile() { return profile_; }
 
  protected:
-  virtual void do_embedding_forward(Stream&, const EmbeddingForward&) = 0;
-  virtual void do_embedding_backward(Stream&, const EmbeddingBackward&) = 0;
-  virtual void do_layer_norm_forward(Stream&, const LayerNormForward&) = 0;
-  virtual void do_layer_norm_backward(Stream&, const LayerNormBackward&) = 0;
-  virtual void do_batch_norm_forward(Stream&, const BatchNormForward&) = 0;
-  virtual void do_batch_norm_backward(Stream&, const BatchNormBackward&) = 0;
-  virtual void do_max_pool_forward(Stream&, const MaxPoolForward&) = 0;
-  virtual void do_max_pool_backward(Stream&, const MaxPoolBackward&) = 0;
-  virtual void do_average_pool_forward(Stream&, const AveragePoolForward&) = 0;
-  virtual void do_average_pool_backward(Stream&, const AveragePoolBackward&) = 0;
-  virtual void do_add(Stream&, const Add&) = 0;
-  virtual void do_cast(Stream&, const Cast&) = 0;
-  virtual void do_fill(Stream&, const Fill&) = 0;
-  virtual void do_global_norm(Stream&, const GlobalNorm&) = 0;
-  virtual void do_adamw(Stream&, const AdamW&) = 0;
-  virtual void do_sgd(Stream&, const Sgd&) = 0;
-  virtual void do_update_loss_scale(Stream&, const UpdateLossScale&) = 0;
-  // Without them: Error{unsupported}.
-  virtual void do_generate_tokens(Stream&, const GenerateTokens&);
-  virtual void do_generate_images(Stream&, const GenerateImages&);
+#define TW_OPERATOR(op, name, Arguments) virtual void do_##name(Stream&, const Arguments&) = 0;
+#define TW_SAMPLE_OPERATOR(op, name, Arguments) virtual void do_##name(Stream&, const Arguments&);
+#include "models/compute/operators.def"
 
  private:
   bool profiling_ = false;

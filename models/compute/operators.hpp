@@ -11,36 +11,8 @@ namespace tw::models {
 
 /// Names of the operators, for `supports()` and for the per-operator shares of a step.
 enum class Op : std::uint8_t {
-  linear_forward,
-  linear_backward_input,
-  linear_backward_weights,
-  convolution_forward,
-  convolution_backward_input,
-  convolution_backward_weights,
-  attention_forward,
-  attention_backward,
-  classifier,
-  embedding_forward,
-  embedding_backward,
-  layer_norm_forward,
-  layer_norm_backward,
-  batch_norm_forward,
-  batch_norm_backward,
-  max_pool_forward,
-  max_pool_backward,
-  average_pool_forward,
-  average_pool_backward,
-  add,
-  cast,
-  fill,
-  copy,
-  global_norm,
-  adamw,
-  sgd,
-  loss_scale,
-  generate_tokens,
-  generate_images,
-  refresh,
+#define TW_OP(op) op,
+#include "models/compute/operators.def"
   count_  // number of operators
 };
 const char* to_string(Op op);

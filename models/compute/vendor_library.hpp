@@ -22,4 +22,40 @@ inline void* open_vendor_library(const std::string& name, const std::string& pro
   return nullptr;
 }
 
+/// What the tables of such a library's functions have in common: the open file, which is closed with its owner.
+class VendorLibrary {
+ public:
+  VendorLibrary(const VendorLibrary&) = delete;
+  VendorLibrary& operator=(const VendorLibrary&) = delete;
+
+ protected:
+  VendorLibrary() = default;
+  ~VendorLibrary() {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  /// As open_vendor_library(); `needed` stands behind the symbol that is missing: ": cuDNN 9 is needed".
+  bool open_file(const std::string& name, const std::string& product, const std::string& needed, std::string* why) {
+    name_ = name, needed_ = needed;
+    handle_ = open_vendor_library(name, product, why);
+    return handle_ != nullptr;
+  }
+  /// Null where the library lacks the symbol.
+  template <class Function>
+  bool find(Function& function, const char* symbol) const {
+    function = reinterpret_cast<Function>(dlsym(handle_, symbol));
+    return function != nullptr;
+  }
+  /// False where the library lacks it; `why` then says so.
+  template <class Function>
+  bool need(Function& function, const char* symbol, std::string* why) const {
+    if (find(function, symbol)) return true;
+    *why = name_ + " has no symbol " + symbol + needed_;
+    return false;
+  }
+
+ private:
+  std::string name_, needed_;
+  void* handle_ = nullptr;
+};
+
 }  // namespace tw::models

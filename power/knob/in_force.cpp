@@ -16,11 +16,9 @@ namespace fs = std::filesystem;
 /// Whether somebody has the folder's lock: a run in another PID namespace is not found by its number. nullopt where it
 /// may not be looked at.
 std::optional<bool> is_locked(const fs::path& folder) {
-  const int file = open((folder / "lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return errno == EACCES ? std::nullopt : std::optional(false);
-  const bool locked = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(file);
-  return locked;
+  const Descriptor file(open((folder / "lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0) return errno == EACCES ? std::nullopt : std::optional(false);
+  return flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 bool is_this_users(const fs::path& folder) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace tw::power {
 namespace {
@@ -28,21 +29,6 @@ constexpr const char *journal_file = "settings.json", *temporary_file = "setting
 constexpr std::size_t largest_bytes = 16 << 20, largest_of_others = 64 << 10;
 
 [[noreturn]] void fail(const fs::path& path) { throw std::system_error(errno, std::generic_category(), path.string()); }
-
-/// Closes on every way out.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 /// What root has set concerns everybody on the node.
 mode_t file_mode() { return geteuid() == 0 ? 0644 : 0600; }
@@ -147,6 +133,86 @@ std::string beginning(const std::string& text) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
+[[noreturn]] void fail_to_keep(const fs::path& path) {
+  const int error = errno;
+  const char* named = std::getenv("TRAINWATT_RUN_DIR");
+  throw std::system_error(
+      error, std::generic_category(),
+      path.string() + ": the journal of settings cannot be written here: " +
+          (named && named[0] != '\0' ? "create the parent folder, or set TRAINWATT_RUN_DIR to another folder"
+                                     : "set TRAINWATT_RUN_DIR to a folder on this node"));
+}
+
+/// False where another has it for longer than so long.
+bool lock_file_of(int fd, const fs::path& path, std::chrono::milliseconds wait) {
+  const auto deadline = std::chrono::steady_clock::now() + wait;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) fail(path);
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+Journal journal_from(const std::string& text, const fs::path& path) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("schema_version").get<int>() != schema_version)
+      throw JournalError(path.string() + " was written by another version of trainwatt: restore with that version");
+    Journal journal;
+    journal.boot_id = json.at("boot_id").get<std::string>();
+    journal.owner = owner_from(json.at("owner"));
+    journal.site = path_of(json.at("site"));
+    if (json.contains("programs"))
+      for (const Json& program : json["programs"]) journal.programs[path_of(program.at(0))] = path_of(program.at(1));
+    for (const Json& one : json.at("entries")) {
+      JournalEntry entry;
+      const auto kind = knob_kind_from_string(one.at("kind").get<std::string>());
+      if (!kind) throw JournalError(path.string() + ": unknown kind " + one.at("kind").dump());
+      entry.kind = *kind;
+      entry.domain = one.at("domain").get<std::string>();
+      entry.found = one.at("found").get<KnobState>();
+      for (const Json& attempt : one.at("attempts")) {
+        Attempt made{attempt.at("requested").get<double>(), std::nullopt};
+        if (!attempt.at("accepted").is_null()) made.accepted = attempt.at("accepted").get<double>();
+        if (attempt.contains("refused")) made.refused = attempt.at("refused").get<KnobState>();
+        if (attempt.contains("before")) made.before = attempt.at("before").get<KnobState>();
+        entry.attempts.push_back(std::move(made));
+      }
+      journal.entries.push_back(std::move(entry));
+    }
+    return journal;
+  } catch (const Json::exception&) {
+    throw JournalError(path.string() + " is damaged; look at the node's clocks and limits, then remove it");
+  }
+}
+
+Glance glance(const fs::path& path, std::optional<uid_t> user) {
+  const Descriptor folder(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat of_folder {
+  }, status{};
+  if (folder.get() < 0 || fstat(folder.get(), &of_folder) != 0) return {};
+  if (user && of_folder.st_uid != *user) return {};
+  const fs::path name = path / journal_file;
+  const Descriptor file(openat(folder.get(), journal_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0 && errno == ELOOP && !user) return {std::nullopt, name.string() + " is a symbolic link"};
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) return {};
+  const bool is_theirs = status.st_uid == of_folder.st_uid;
+  if (user && !(is_theirs && S_ISREG(status.st_mode))) return {};
+  if (!S_ISREG(status.st_mode)) return {std::nullopt, name.string() + " is not a regular file"};
+  if (!is_theirs) return {std::nullopt, name.string() + " belongs to another user than its folder"};
+  try {
+    const bool is_limited = user && *user != 0;
+    Journal journal = journal_from(read_all(file.get(), name, is_limited ? largest_of_others : largest_bytes), name);
+    if (journal.owner.uid == of_folder.st_uid) return {std::move(journal), {}};
+    if (user) return {};
+    return {std::nullopt, name.string() + " names as its owner user " + std::to_string(journal.owner.uid) +
+                              ", who does not own the file"};
+  } catch (const std::exception& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
 }  // namespace
 
 Owner this_process() {
@@ -206,25 +272,10 @@ std::string boot_id() {
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
   return text;
 }
-
-namespace {
-
-[[noreturn]] void fail_to_keep(const fs::path& path) {
-  const int error = errno;
-  const char* named = std::getenv("TRAINWATT_RUN_DIR");
-  throw std::system_error(
-      error, std::generic_category(),
-      path.string() + ": the journal of settings cannot be written here: " +
-          (named && named[0] != '\0' ? "create the parent folder, or set TRAINWATT_RUN_DIR to another folder"
-                                     : "set TRAINWATT_RUN_DIR to a folder on this node"));
-}
-
-}  // namespace
-
 std::optional<JournalFolder> JournalFolder::open(const fs::path& path, bool create) {
   const mode_t mode = geteuid() == 0 ? 0755 : 0700;
   if (create && mkdir(path.c_str(), mode) != 0 && errno != EEXIST) fail_to_keep(path);
-  File folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder.get() < 0) {
     if (errno == ENOENT && !create) return std::nullopt;
     if (create && errno != ELOOP && errno != ENOTDIR) fail_to_keep(path);
@@ -234,102 +285,39 @@ std::optional<JournalFolder> JournalFolder::open(const fs::path& path, bool crea
     fail(path);
   }
   check_trust(folder.get(), path, true);
-  return JournalFolder(path, folder.release());
+  return JournalFolder(path, std::move(folder));
 }
 
-JournalFolder::JournalFolder(JournalFolder&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      lock_fd_(std::exchange(other.lock_fd_, -1)),
-      door_fd_(std::exchange(other.door_fd_, -1)) {}
-
-JournalFolder::~JournalFolder() {
-  for (const int fd : {door_fd_, lock_fd_, fd_})
-    if (fd >= 0) close(fd);
-}
-
-namespace {
-
-/// False where another has it for longer than so long.
-bool lock_file_of(int fd, const fs::path& path, std::chrono::milliseconds wait) {
-  const auto deadline = std::chrono::steady_clock::now() + wait;
-  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) fail(path);
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
-
-}  // namespace
-
-namespace {
-
-Journal journal_from(const std::string& text, const fs::path& path) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("schema_version").get<int>() != schema_version)
-      throw JournalError(path.string() + " was written by another version of trainwatt: restore with that version");
-    Journal journal;
-    journal.boot_id = json.at("boot_id").get<std::string>();
-    journal.owner = owner_from(json.at("owner"));
-    journal.site = path_of(json.at("site"));
-    if (json.contains("programs"))
-      for (const Json& program : json["programs"]) journal.programs[path_of(program.at(0))] = path_of(program.at(1));
-    for (const Json& one : json.at("entries")) {
-      JournalEntry entry;
-      const auto kind = knob_kind_from_string(one.at("kind").get<std::string>());
-      if (!kind) throw JournalError(path.string() + ": unknown kind " + one.at("kind").dump());
-      entry.kind = *kind;
-      entry.domain = one.at("domain").get<std::string>();
-      entry.found = one.at("found").get<KnobState>();
-      for (const Json& attempt : one.at("attempts")) {
-        Attempt made{attempt.at("requested").get<double>(), std::nullopt};
-        if (!attempt.at("accepted").is_null()) made.accepted = attempt.at("accepted").get<double>();
-        if (attempt.contains("refused")) made.refused = attempt.at("refused").get<KnobState>();
-        if (attempt.contains("before")) made.before = attempt.at("before").get<KnobState>();
-        entry.attempts.push_back(std::move(made));
-      }
-      journal.entries.push_back(std::move(entry));
-    }
-    return journal;
-  } catch (const Json::exception&) {
-    throw JournalError(path.string() + " is damaged; look at the node's clocks and limits, then remove it");
-  }
-}
-
-}  // namespace
-
-int JournalFolder::take(const char* name, std::chrono::milliseconds wait) const {
+Descriptor JournalFolder::take(const char* name, std::chrono::milliseconds wait) const {
   const fs::path path = path_ / name;
-  File file(openat(fd_, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  Descriptor file(openat(fd_.get(), name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (file.get() < 0 && errno == ELOOP)
     throw JournalError(path.string() + " is a symbolic link, so it is not trusted: remove it");
   if (file.get() < 0) fail(path);
   check_trust(file.get(), path, false);
   if (fchmod(file.get(), 0600) != 0) fail(path);  // versions before this one let everybody read it
-  return lock_file_of(file.get(), path, wait) ? file.release() : -1;
+  return lock_file_of(file.get(), path, wait) ? std::move(file) : Descriptor();
 }
 
 bool JournalFolder::close_door(std::chrono::milliseconds wait) {
-  if (door_fd_ < 0) door_fd_ = take(door_file, wait);
-  return door_fd_ >= 0;
+  if (door_fd_.get() < 0) door_fd_ = take(door_file, wait);
+  return door_fd_.get() >= 0;
 }
 
 bool JournalFolder::lock(std::chrono::milliseconds wait) {
   if (locked()) return true;
-  File file(take(lock_file, wait));
+  Descriptor file = take(lock_file, wait);
   if (file.get() < 0) return false;
   const fs::path path = path_ / lock_file;
   const std::string text = to_json(this_process()).dump() + "\n";
   if (ftruncate(file.get(), 0) != 0) fail(path);
   write_all(file.get(), text, path);
-  lock_fd_ = file.release();
+  lock_fd_ = std::move(file);
   return true;
 }
 
 std::optional<Owner> JournalFolder::lock_owner() const {
-  const File file(openat(fd_, lock_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(openat(fd_.get(), lock_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (file.get() < 0 || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   const Json json = Json::parse(read_all(file.get(), path_ / lock_file), nullptr, false);
@@ -342,7 +330,7 @@ std::optional<Owner> JournalFolder::lock_owner() const {
 
 std::optional<Journal> JournalFolder::read() const {
   const fs::path path = path_ / journal_file;
-  const File file(openat(fd_, journal_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(openat(fd_.get(), journal_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) {
     if (errno == ENOENT) return std::nullopt;
     if (errno == ELOOP) throw JournalError(path.string() + " is a symbolic link, so its settings are not trusted");
@@ -351,37 +339,6 @@ std::optional<Journal> JournalFolder::read() const {
   check_trust(file.get(), path, false);
   return journal_from(read_all(file.get(), path), path);
 }
-
-namespace {
-
-Glance glance(const fs::path& path, std::optional<uid_t> user) {
-  const File folder(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat of_folder {
-  }, status{};
-  if (folder.get() < 0 || fstat(folder.get(), &of_folder) != 0) return {};
-  if (user && of_folder.st_uid != *user) return {};
-  const fs::path name = path / journal_file;
-  const File file(openat(folder.get(), journal_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0 && errno == ELOOP && !user) return {std::nullopt, name.string() + " is a symbolic link"};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return {};
-  const bool is_theirs = status.st_uid == of_folder.st_uid;
-  if (user && !(is_theirs && S_ISREG(status.st_mode))) return {};
-  if (!S_ISREG(status.st_mode)) return {std::nullopt, name.string() + " is not a regular file"};
-  if (!is_theirs) return {std::nullopt, name.string() + " belongs to another user than its folder"};
-  try {
-    const bool is_limited = user && *user != 0;
-    Journal journal = journal_from(read_all(file.get(), name, is_limited ? largest_of_others : largest_bytes), name);
-    if (journal.owner.uid == of_folder.st_uid) return {std::move(journal), {}};
-    if (user) return {};
-    return {std::nullopt, name.string() + " names as its owner user " + std::to_string(journal.owner.uid) +
-                              ", who does not own the file"};
-  } catch (const std::exception& error) {
-    return {std::nullopt, error.what()};
-  }
-}
-
-}  // namespace
-
 Glance glance_at_journal(const fs::path& folder) { return glance(folder, std::nullopt); }
 Glance glance_at_journal(const OtherFolders::Folder& folder) { return glance(folder.path, folder.user); }
 
@@ -405,20 +362,21 @@ void JournalFolder::write(const Journal& journal) const {
                                {"attempts", std::move(attempts)}});
   }
   const fs::path temporary = path_ / temporary_file;
-  if (unlinkat(fd_, temporary_file, 0) != 0 && errno != ENOENT) fail(temporary);
+  if (unlinkat(fd_.get(), temporary_file, 0) != 0 && errno != ENOENT) fail(temporary);
   {
-    const File file(openat(fd_, temporary_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file_mode()));
+    const Descriptor file(
+        openat(fd_.get(), temporary_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file_mode()));
     if (file.get() < 0) fail(temporary);
     write_all(file.get(), json.dump(2) + "\n", temporary);
     if (fsync(file.get()) != 0) fail(temporary);
   }
-  if (renameat(fd_, temporary_file, fd_, journal_file) != 0) fail(path_ / journal_file);
-  if (fsync(fd_) != 0) fail(path_);
+  if (renameat(fd_.get(), temporary_file, fd_.get(), journal_file) != 0) fail(path_ / journal_file);
+  if (fsync(fd_.get()) != 0) fail(path_);
 }
 
 void JournalFolder::remove() const {
-  if (unlinkat(fd_, journal_file, 0) != 0 && errno != ENOENT) fail(path_ / journal_file);
-  if (fsync(fd_) != 0) fail(path_);
+  if (unlinkat(fd_.get(), journal_file, 0) != 0 && errno != ENOENT) fail(path_ / journal_file);
+  if (fsync(fd_.get()) != 0) fail(path_);
 }
 
 }  // namespace tw::power

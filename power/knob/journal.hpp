@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "power/knob/knob.hpp"
+#include "power/meter/descriptor.hpp"
 
 namespace tw::power {
 
@@ -111,15 +112,11 @@ class JournalFolder {
  public:
   /// Makes it where `create` is set. nullopt where it is not there. Throws JournalError where it is not ours alone.
   static std::optional<JournalFolder> open(const std::filesystem::path& path, bool create);
-  JournalFolder(JournalFolder&& other) noexcept;
-  JournalFolder& operator=(JournalFolder&&) = delete;
-  ~JournalFolder();  ///< releases the locks
-
   const std::filesystem::path& path() const { return path_; }
   /// Takes the lock, waiting at most so long; false where another has it. Dropped when the process ends, however that
   /// is.
   bool lock(std::chrono::milliseconds wait);
-  bool locked() const { return lock_fd_ >= 0; }
+  bool locked() const { return lock_fd_.get() >= 0; }
   /// A second lock, `door`, held until this goes away: for a look at other folders' journals and an entry in one's own,
   /// which nobody may do at the same time. False where another has it for longer than so long.
   bool close_door(std::chrono::milliseconds wait);
@@ -133,11 +130,11 @@ class JournalFolder {
   void remove() const;
 
  private:
-  JournalFolder(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {}
-  /// A descriptor of that file, locked; -1 where another has it for longer than so long.
-  int take(const char* file, std::chrono::milliseconds wait) const;
+  JournalFolder(std::filesystem::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  /// That file, locked; none where another has it for longer than so long.
+  Descriptor take(const char* file, std::chrono::milliseconds wait) const;
   std::filesystem::path path_;
-  int fd_ = -1, lock_fd_ = -1, door_fd_ = -1;
+  Descriptor fd_, lock_fd_, door_fd_;  // closed in the opposite order, which releases the locks
 };
 
 }  // namespace tw::power

@@ -1,41 +1,27 @@
 #include "power/knob/knob.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <iterator>
 
 #include "power/knob/site.hpp"
+#include "power/meter/number_text.hpp"
 
 namespace tw::power {
 namespace {
 
-constexpr KnobKind kinds[] = {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit,
-                              KnobKind::cpu_frequency, KnobKind::cpu_governor, KnobKind::cpu_power_limit};
+/// In the order of KnobKind.
+constexpr const char* kind_names[] = {"gpu_clock_mhz",     "gpu_memory_clock_mhz", "gpu_power_limit_w",
+                                      "cpu_frequency_mhz", "cpu_governor",         "cpu_power_limit_w"};
 
 }  // namespace
 
-const char* to_string(KnobKind kind) {
-  switch (kind) {
-    case KnobKind::gpu_clock:
-      return "gpu_clock_mhz";
-    case KnobKind::gpu_memory_clock:
-      return "gpu_memory_clock_mhz";
-    case KnobKind::gpu_power_limit:
-      return "gpu_power_limit_w";
-    case KnobKind::cpu_frequency:
-      return "cpu_frequency_mhz";
-    case KnobKind::cpu_governor:
-      return "cpu_governor";
-    case KnobKind::cpu_power_limit:
-      return "cpu_power_limit_w";
-  }
-  return "?";
-}
+const char* to_string(KnobKind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
 
 std::optional<KnobKind> knob_kind_from_string(const std::string& name) {
-  for (const KnobKind kind : kinds)
-    if (name == to_string(kind)) return kind;
-  return std::nullopt;
+  const auto found = std::ranges::find(kind_names, name);
+  if (found == std::end(kind_names)) return std::nullopt;
+  return static_cast<KnobKind>(found - std::begin(kind_names));
 }
 
 const std::vector<std::string>& names_of(KnobKind kind) {
@@ -50,9 +36,7 @@ std::string set_point_text(KnobKind kind, double value) {
   const std::vector<std::string>& names = names_of(kind);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (value == static_cast<double>(i + 1)) return names[i];
-  char text[32];
-  std::snprintf(text, sizeof text, "%.10g", value);
-  return text;
+  return formatted("%.10g", value);
 }
 
 std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) {
@@ -68,11 +52,7 @@ std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) 
 
 std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   std::vector<KnobFinding> all;
-#define TW_KNOB_SOURCE(name)                                                                             \
-  {                                                                                                      \
-    std::vector<KnobFinding> found = name##_find_knobs();                                                \
-    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
-  }
+#define TW_KNOB_SOURCE(name) std::ranges::move(name##_find_knobs(), std::back_inserter(all));
 #include "power/knob/knobs.def"
 #undef TW_KNOB_SOURCE
   if (options.site.empty()) return all;
@@ -84,8 +64,17 @@ std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
              (command.domain == site::whole_node || other.domain == command.domain || !other.knob);
     });
   });
-  all.insert(all.end(), std::make_move_iterator(commands.begin()), std::make_move_iterator(commands.end()));
+  std::ranges::move(commands, std::back_inserter(all));
   return all;
+}
+
+std::optional<std::uint64_t> whole_number(const KnobState& state, const std::string& key) {
+  const auto entry = state.find(key);
+  if (entry == state.end()) return std::nullopt;
+  const char *begin = entry->second.data(), *end = begin + entry->second.size();
+  std::uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
 }
 
 bool Attempt::has_left(const std::string& key, const std::string& value) const {

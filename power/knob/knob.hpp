@@ -1,6 +1,7 @@
 // What changes a machine's speed and power, and what is needed to put it back.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -37,6 +38,9 @@ struct KnobRange {
 /// All that must be written to come back to it, opaque to everybody but the knob: "min_khz" → "800000". Stands in the
 /// journal as it is.
 using KnobState = std::map<std::string, std::string>;
+
+/// A value of a saved state; nullopt where it is no whole number.
+std::optional<std::uint64_t> whole_number(const KnobState& state, const std::string& key);
 
 /// A set point that the hardware did not take. `reason`: "permission", "unsupported", "locked" (by the firmware),
 /// "out_of_range", "clamped" (another value reads back), "refused" (a site's command said no).
@@ -108,11 +112,13 @@ class Knob {
 /// What was found: a knob, or the reason why there is none or why it cannot be turned.
 struct KnobFinding {
   KnobKind kind = KnobKind::gpu_clock;
-  std::string domain;
-  std::unique_ptr<Knob> knob;  ///< null where there is none; there but not writable: a knob with a reason
-  std::string reason;  ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
-  std::string detail;  ///< one line for people
-  std::string grant;   ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …
+  std::string domain = {};
+  std::unique_ptr<Knob> knob = {};  ///< null where there is none; there but not writable: a knob with a reason
+  std::string reason = {};  ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
+  std::string detail = {};  ///< one line for people
+  std::string grant = {};   ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …
+
+  void explain(std::string why, std::string what) { reason = std::move(why), detail = std::move(what); }
 };
 
 struct KnobOptions {

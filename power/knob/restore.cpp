@@ -6,21 +6,8 @@
 namespace tw::power {
 
 const char* to_string(RestoredSetting::Outcome outcome) {
-  switch (outcome) {
-    case RestoredSetting::Outcome::put_back:
-      return "restored";
-    case RestoredSetting::Outcome::as_found:
-      return "as found";
-    case RestoredSetting::Outcome::reset:
-      return "reset";
-    case RestoredSetting::Outcome::left:
-      return "left";
-    case RestoredSetting::Outcome::absent:
-      return "absent";
-    case RestoredSetting::Outcome::failed:
-      return "failed";
-  }
-  return "?";
+  static constexpr const char* names[] = {"restored", "as found", "reset", "left", "absent", "failed"};
+  return names[static_cast<std::size_t>(outcome)];
 }
 
 RestoredSetting put_back(Knob& knob, const JournalEntry& entry) {
@@ -51,6 +38,33 @@ namespace {
 
 bool is_kept(const RestoredSetting& setting) {
   return setting.outcome == RestoredSetting::Outcome::absent || setting.outcome == RestoredSetting::Outcome::failed;
+}
+
+void restore_folder(const std::filesystem::path& path, const RestoreOptions& options, RestoreSummary& summary) {
+  std::optional<JournalFolder> folder = JournalFolder::open(path, false);
+  if (!folder) return;
+  const auto deadline = std::chrono::steady_clock::now() + options.wait;
+  bool alive = false;
+  for (;;) {
+    const std::optional<Journal> journal = folder->read();
+    if (!journal || (options.only_of && !(*options.only_of == journal->owner))) return;
+    alive = false;
+    if (folder->lock(std::chrono::milliseconds(0))) break;
+    alive = is_held_by_a_run(*folder);
+    if (alive && options.even_if_held) break;
+    // The guardian sees its run's end a moment before the run's lock is gone.
+    if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
+      summary.problems.push_back(who_holds(*folder));
+      if (alive) summary.held.push_back(summary.problems.back());
+      summary.locked.push_back(summary.problems.back());
+      return;
+    }
+    folder->lock(std::chrono::milliseconds(50));
+  }
+  if (auto report = restore_from(*folder, options.find)) {
+    report->overruled = alive;
+    summary.reports.push_back(std::move(*report));
+  }
 }
 
 }  // namespace
@@ -144,38 +158,6 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   }
   return report;
 }
-
-namespace {
-
-void restore_folder(const std::filesystem::path& path, const RestoreOptions& options, RestoreSummary& summary) {
-  std::optional<JournalFolder> folder = JournalFolder::open(path, false);
-  if (!folder) return;
-  const auto deadline = std::chrono::steady_clock::now() + options.wait;
-  bool alive = false;
-  for (;;) {
-    const std::optional<Journal> journal = folder->read();
-    if (!journal || (options.only_of && !(*options.only_of == journal->owner))) return;
-    alive = false;
-    if (folder->lock(std::chrono::milliseconds(0))) break;
-    alive = is_held_by_a_run(*folder);
-    if (alive && options.even_if_held) break;
-    // The guardian sees its run's end a moment before the run's lock is gone.
-    if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
-      summary.problems.push_back(who_holds(*folder));
-      if (alive) summary.held.push_back(summary.problems.back());
-      summary.locked.push_back(summary.problems.back());
-      return;
-    }
-    folder->lock(std::chrono::milliseconds(50));
-  }
-  if (auto report = restore_from(*folder, options.find)) {
-    report->overruled = alive;
-    summary.reports.push_back(std::move(*report));
-  }
-}
-
-}  // namespace
-
 RestoreSummary restore_journals(const RestoreOptions& options) {
   RestoreSummary summary;
   for (const std::filesystem::path& folder : options.folders) {

@@ -1,5 +1,7 @@
 #include "power/meter/energy_meter.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "power/meter/arbitration.hpp"
@@ -7,43 +9,18 @@
 namespace tw::power {
 
 const char* to_string(EnergyMethod method) {
-  switch (method) {
-    case EnergyMethod::counter:
-      return "counter";
-    case EnergyMethod::integrated_power:
-      return "integrated_power";
-    case EnergyMethod::estimate:
-      return "estimate";
-  }
-  return "?";
+  static constexpr const char* names[] = {"counter", "integrated_power", "estimate"};
+  return names[static_cast<std::size_t>(method)];
 }
 
 const char* to_string(EnergyScope scope) {
-  switch (scope) {
-    case EnergyScope::device:
-      return "device";
-    case EnergyScope::package:
-      return "package";
-    case EnergyScope::dram:
-      return "dram";
-    case EnergyScope::node:
-      return "node";
-  }
-  return "?";
+  static constexpr const char* names[] = {"device", "package", "dram", "node"};
+  return names[static_cast<std::size_t>(scope)];
 }
 
 double default_maximum_watts(EnergyScope scope) {
-  switch (scope) {
-    case EnergyScope::package:
-      return 1000;
-    case EnergyScope::dram:
-      return 500;
-    case EnergyScope::node:
-      return 20'000;
-    case EnergyScope::device:
-      return 2000;
-  }
-  return 20'000;
+  static constexpr double watts[] = {2000, 1000, 500, 20'000};
+  return watts[static_cast<std::size_t>(scope)];
 }
 
 #define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
@@ -52,11 +29,7 @@ double default_maximum_watts(EnergyScope scope) {
 
 std::vector<MeterFinding> find_meters(const MeterOptions& options, const ChooseMeters& choose) {
   std::vector<MeterFinding> all;
-#define TW_ENERGY_SOURCE(name)                                                                           \
-  {                                                                                                      \
-    std::vector<MeterFinding> found = name##_find_meters(options);                                       \
-    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
-  }
+#define TW_ENERGY_SOURCE(name) std::ranges::move(name##_find_meters(options), std::back_inserter(all));
 #include "power/meter/sources.def"
 #undef TW_ENERGY_SOURCE
   if (choose) choose(all);

@@ -15,6 +15,14 @@
 
 namespace tw::power {
 
+inline double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+inline std::chrono::steady_clock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 /// One reading. `joules` counts from the meter's opening and never decreases.
 struct EnergySample {
   std::chrono::steady_clock::time_point time;
@@ -93,17 +101,26 @@ class EnergyMeter {
 /// twice, or the same joules by another method: such a finding may keep its meter, as a cross-check beside the one
 /// counted).
 struct MeterFinding {
-  std::string domain;                  ///< of the sensor, or of the source ("rapl") where there is none
-  std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
+  std::string domain = {};                  ///< of the sensor, or of the source ("rapl") where there is none
+  std::unique_ptr<EnergyMeter> meter = {};  ///< null where unavailable
   /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
-  std::optional<EnergyScope> scope;
+  std::optional<EnergyScope> scope = {};
   /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled", "not_visible" (a
   /// GPU that is not the job's: nothing of the total is missing with it); empty if counted
-  std::string reason;
-  std::string detail;  ///< one line for people: path, errno text, and what to do
-  std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
+  std::string reason = {};
+  std::string detail = {};  ///< one line for people: path, errno text, and what to do
+  /// The smallest grant that would make it available: a udev rule, setcap, …; empty if none would.
+  std::string grant = {};
   bool counted = false;  ///< whether the ledger adds it to its scope
   bool shared = false;   ///< other jobs' joules may be in it: a GPU that is cut into instances
+
+  void explain(std::string why, std::string what) { reason = std::move(why), detail = std::move(what); }
+  /// All that a source has found.
+  static std::vector<MeterFinding> only(MeterFinding finding) {
+    std::vector<MeterFinding> findings;
+    findings.push_back(std::move(finding));
+    return findings;
+  }
 };
 
 /// What a site or a user adds to what is found.

@@ -13,9 +13,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 constexpr std::size_t most_gaps = 256;  // kept apart; what comes later widens the last one
 constexpr std::size_t most_pauses = 1024;  // kept apart; the oldest two then become one
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 }  // namespace
 
 PowerIntegrator::PowerIntegrator(std::string domain, std::function<double()> read_watts,
@@ -111,8 +108,7 @@ double PowerIntegrator::longest_period_seconds(const EnergySample& from, const E
 }
 
 void PowerIntegrator::run() {
-  const auto period =
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.period_seconds));
+  const auto period = duration_of(options_.period_seconds);
   std::unique_lock lock(mutex_);
   // Deadlines are absolute, so that the time a reading takes does not add up; one that was missed is not made up for.
   for (auto deadline = Clock::now() + period; !wake_.wait_until(lock, deadline, [this] { return stop_; });

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <utility>
+
+#include "power/meter/number_text.hpp"
 
 namespace tw::power {
 namespace {
@@ -14,19 +14,6 @@ constexpr double periods_per_stretch = 10;
 /// Up to here a time without a change is one as before: update periods are not exact.
 constexpr double usual_gap_factor = 1.5;
 constexpr int bins_per_octave = 4;
-
-double between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
-  char line[320];
-  va_list values;
-  va_start(values, format);
-  std::vsnprintf(line, sizeof line, format, values);
-  va_end(values);
-  return line;
-}
 
 int bin_of(double watts) { return static_cast<int>(std::ceil(bins_per_octave * std::log2(std::max(watts, 1e-6)))); }
 
@@ -50,7 +37,7 @@ IntervalJudge::IntervalJudge(std::string domain, EnergyMethod method, double upd
       maximum_is_default_(maximum_is_default) {}
 
 double IntervalJudge::seconds(const Reading& from, const Reading& to) {
-  return between(from.sample.time, to.sample.time);
+  return seconds_between(from.sample.time, to.sample.time);
 }
 
 /// Of a counter its value tells, or what else shows that it was updated; of power that is integrated the joules do.
@@ -99,7 +86,7 @@ void IntervalJudge::note_gap(Window& window, const Reading& until) const {
   if (sure > stalled && unchanged_readings_ >= least_stalled_readings) {
     if (sure <= window.stalled_seconds) return;
     window.stalled_seconds = sure;
-    window.stalled_at_seconds = std::max(0.0, between(window.start, sight_->sample.time));
+    window.stalled_at_seconds = std::max(0.0, seconds_between(window.start, sight_->sample.time));
   } else if (sure > usual_gap_factor * known_gap_seconds_) {
     window.doubtful_seconds += at_most;
   }
@@ -115,8 +102,8 @@ void IntervalJudge::judge_step(const Reading& now) {
     window_->is_stretch_suspect = true;
     if (watts > window_->suspect_watts) {
       window_->suspect_watts = watts;
-      window_->suspect = text("%.6g J within %.3g s, %.3g s into the window", joules, elapsed,
-                              std::max(0.0, between(window_->start, from_->sample.time)));
+      window_->suspect = formatted("%.6g J within %.3g s, %.3g s into the window", joules, elapsed,
+                                   std::max(0.0, seconds_between(window_->start, from_->sample.time)));
     }
   }
   if (elapsed >= least_interval_seconds) {
@@ -188,19 +175,19 @@ WindowFinding IntervalJudge::end() {
   const double median = median_watts(window.powers);
   double limit = floor_watts();
   std::string bound =
-      text("1.5 x the %s maximum of %.6g W", maximum_is_default_ ? "assumed" : "sensor's", maximum_watts_);
+      formatted("1.5 x the %s maximum of %.6g W", maximum_is_default_ ? "assumed" : "sensor's", maximum_watts_);
   if (maximum_is_default_ && implausible_median_factor * median > limit) {
     limit = implausible_median_factor * median;
-    bound = text("%g x the median of the window's intervals, about %.3g W", implausible_median_factor, median);
+    bound = formatted("%g x the median of the window's intervals, about %.3g W", implausible_median_factor, median);
   }
   if (window.suspect_watts > limit) {
     const bool is_most = window.suspects > 1 && window.suspects > window.clean;
     found.reason = is_counter() && !is_most ? "reset" : "implausible";
-    found.detail = domain_ + ": " + window.suspect + text(": %.4g W is above ", window.suspect_watts) + bound;
+    found.detail = domain_ + ": " + window.suspect + formatted(": %.4g W is above ", window.suspect_watts) + bound;
     if (found.reason == "reset") found.detail += ": the counter was set to another value, so the joules are unknown";
   } else if (window.stalled_seconds > 0) {
     found.reason = "stalled";
-    found.detail = domain_ + text(
+    found.detail = domain_ + formatted(
                                  ": the counter did not change for %.3g s, %.3g s into the window; the longest time "
                                  "without a change before was %.3g s: joules may be missing",
                                  window.stalled_seconds, window.stalled_at_seconds, known_gap_seconds_);

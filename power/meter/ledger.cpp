@@ -1,11 +1,10 @@
 #include "power/meter/ledger.hpp"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
+#include "power/meter/number_text.hpp"
 #include "power/meter/uncertainty.hpp"
 
 namespace tw::power {
@@ -18,31 +17,22 @@ void refuse(LedgerRow& row, const char* reason, std::string detail) {
   row.detail = std::move(detail);
 }
 
-[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
-  char line[240];
-  va_list values;
-  va_start(values, format);
-  std::vsnprintf(line, sizeof line, format, values);
-  va_end(values);
-  return line;
-}
-
 void fill_window(const MeterFinding& finding, const EnergySample& from, const EnergySample& to,
                  const WindowFinding& found, double clock_skew_seconds, LedgerRow& row) {
   EnergyMeter& meter = *finding.meter;
-  const double window = row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
+  const double window = row.window_seconds = seconds_between(from.time, to.time);
   const double period = row.update_period_seconds;
   // A counter shows 0 or a whole period's joules then, whatever was used; a power that is averaged, held or
   // interpolated is that of a longer time than the window.
   if (window < period)
     return refuse(row, "too_short",
-                  text("the window of %.4g s is shorter than the meter's period of %.4g s: use a longer window",
-                       window, period));
+                  formatted("the window of %.4g s is shorter than the meter's period of %.4g s: use a longer window",
+                            window, period));
   row.energy_joules = meter.joules_between(from, to);
   if (!(*row.energy_joules > 0))
     return refuse(
         row, "not_updated",
-        text("the meter did not change in %.4g s, although it changed every %.4g s at the start", window, period));
+        formatted("the meter did not change in %.4g s, although it changed every %.4g s at the start", window, period));
   if (found.reason == "reset" || found.reason == "stalled") return refuse(row, found.reason.c_str(), found.detail);
   row.wraps = to.wraps - from.wraps;
   const double longest_seconds = std::max(meter.longest_period_seconds(from, to), found.longest_gap_seconds);
@@ -55,8 +45,8 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   if (*row.energy_joules > limit_watts * (window + period)) {
     row.counted = false;
     if (row.reason.empty()) row.reason = "implausible";
-    row.detail = text("%.6g J in %.4g s is above 1.5 x the %s maximum of %.6g W", *row.energy_joules, window,
-                      meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
+    row.detail = formatted("%.6g J in %.4g s is above 1.5 x the %s maximum of %.6g W", *row.energy_joules, window,
+                           meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
   } else if (!found.reason.empty()) {
     row.counted = false;
     if (row.reason.empty()) row.reason = found.reason;

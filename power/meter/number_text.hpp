@@ -1,6 +1,8 @@
 // Numbers in what people read.
 #pragma once
 
+#include <cstdarg>
+#include <cstdio>
 #include <locale>
 #include <sstream>
 #include <string>
@@ -13,6 +15,16 @@ inline std::string number_text(double value) {
   text.imbue(std::locale::classic());
   text << value;
   return text.str();
+}
+
+/// As printf writes it; of a long text the first 319 bytes.
+[[gnu::format(printf, 1, 2)]] inline std::string formatted(const char* format, ...) {
+  char line[320];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(line, sizeof line, format, values);
+  va_end(values);
+  return line;
 }
 
 }  // namespace tw::power

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <thread>
 
+#include "power/meter/descriptor.hpp"
+
 extern char** environ;
 
 namespace tw::power {
@@ -28,14 +30,6 @@ struct Attributes {
   posix_spawnattr_t value;
   Attributes() { posix_spawnattr_init(&value); }
   ~Attributes() { posix_spawnattr_destroy(&value); }
-};
-struct Descriptor {
-  int value = -1;
-  void close() {
-    if (value >= 0) ::close(value);
-    value = -1;
-  }
-  ~Descriptor() { close(); }
 };
 
 }  // namespace
@@ -75,13 +69,14 @@ int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(statu
 ProgramResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-  Descriptor from{ends[0]}, to{ends[1]}, nothing{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  Descriptor from(ends[0]), to(ends[1]);
+  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
-  const pid_t child = start_program(words, {.input = nothing.value,
-                                            .output = to.value,
-                                            .error = to.value,
+  const pid_t child = start_program(words, {.input = nothing.get(),
+                                            .output = to.get(),
+                                            .error = to.get(),
                                             .closes_others = true,
                                             .leads_group = true,
                                             .default_signals = all,  // the guardian ignores some
@@ -95,10 +90,10 @@ ProgramResult run_program(const std::vector<std::string>& words, std::chrono::mi
   int status = 0;
   rusage used{};
   const auto drain = [&](int wait_ms) {
-    pollfd ready{from.value, POLLIN, 0};
+    pollfd ready{from.get(), POLLIN, 0};
     if (!is_open || poll(&ready, 1, wait_ms) <= 0) return false;
     char text[4096];
-    const ssize_t count = read(from.value, text, sizeof text);
+    const ssize_t count = read(from.get(), text, sizeof text);
     if (count <= 0) return is_open = false;
     result.output.append(text, static_cast<std::size_t>(count));
     if (result.output.size() > 4 * kept_bytes) {

@@ -131,7 +131,7 @@ EnergyReader::Time EnergyReader::deadline(std::size_t finding) const {
   double seconds = meter.reading_interval_seconds();
   if (!std::isfinite(seconds)) return Time::max();
   if (seconds >= expected_seconds_) seconds += std::min(patience_seconds, meter.wrap_seconds() / 2);
-  return states_[finding].asked + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return states_[finding].asked + duration_of(seconds);
 }
 
 void EnergyReader::run() {

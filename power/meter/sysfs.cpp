@@ -15,28 +15,15 @@ namespace {
   throw std::system_error(error, std::generic_category(), file.string());
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& file) : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (number_ < 0) fail(errno, file);
-  }
-  ~Descriptor() { close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 }  // namespace
 
 std::string read_text(const std::filesystem::path& file) {
-  const Descriptor descriptor(file);
+  const Descriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.get() < 0) fail(errno, file);
   std::string text;
   char buffer[4096];
   ssize_t bytes = 0;
-  while ((bytes = ::read(descriptor.number(), buffer, sizeof buffer)) > 0)
+  while ((bytes = ::read(descriptor.get(), buffer, sizeof buffer)) > 0)
     text.append(buffer, static_cast<std::size_t>(bytes));
   if (bytes < 0) fail(errno, file);
   while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ') text.pop_back();
@@ -81,9 +68,9 @@ struct NumberFile::Text {
 };
 
 int NumberFile::read_text(Text& text) noexcept {
-  if (descriptor_ < 0) descriptor_ = open(file_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) return errno;
-  const ssize_t bytes = ::pread(descriptor_, text.bytes, sizeof text.bytes, 0);
+  if (descriptor_.get() < 0) descriptor_ = Descriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor_.get() < 0) return errno;
+  const ssize_t bytes = ::pread(descriptor_.get(), text.bytes, sizeof text.bytes, 0);
   if (bytes < 0) return errno;
   text.size = static_cast<std::size_t>(bytes);
   while (text.size > 0 && static_cast<unsigned char>(text.bytes[text.size - 1]) <= ' ') --text.size;
@@ -92,7 +79,7 @@ int NumberFile::read_text(Text& text) noexcept {
 
 template <typename Number>
 int NumberFile::read(Number& number, Text& text) noexcept {
-  const bool was_open = descriptor_ >= 0;
+  const bool was_open = descriptor_.get() >= 0;
   int error = read_text(text);
   if (error != 0) close();
   if (error != 0 && was_open) error = read_text(text);
@@ -123,10 +110,6 @@ std::optional<double> NumberFile::number_or_none() noexcept {
   return read(number, text) == 0 ? std::optional(number) : std::nullopt;
 }
 
-void NumberFile::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
 std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code none;
@@ -145,8 +128,7 @@ std::string pci_address(const std::filesystem::path& device) {
 
 void explain(const std::system_error& error, MeterFinding& finding) {
   const int code = error.code().value();
-  finding.reason = code == EACCES || code == EPERM ? "permission" : "unsupported";
-  finding.detail = error.what();
+  finding.explain(code == EACCES || code == EPERM ? "permission" : "unsupported", error.what());
 }
 
 }  // namespace tw::power::sysfs

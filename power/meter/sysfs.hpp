@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "power/meter/descriptor.hpp"
 #include "power/meter/energy_meter.hpp"
 
 namespace tw::power::sysfs {
@@ -34,17 +35,12 @@ std::optional<double> number_or_none(const std::filesystem::path& file);
 class NumberFile {
  public:
   explicit NumberFile(std::filesystem::path file) : file_(std::move(file)) {}
-  ~NumberFile() { close(); }
-  NumberFile(NumberFile&& other) noexcept
-      : file_(std::move(other.file_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-  NumberFile& operator=(NumberFile&&) = delete;
-
   /// As the functions above, from a file that is opened at the first reading.
   double read_number();
   std::uint64_t read_integer();
   std::optional<double> number_or_none() noexcept;
   /// Gives the descriptor back until the next reading.
-  void close() noexcept;
+  void close() noexcept { descriptor_.close(); }
   const std::filesystem::path& path() const { return file_; }
 
  private:
@@ -56,7 +52,7 @@ class NumberFile {
   Number read_or_throw();
 
   std::filesystem::path file_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// A folder's entries in a fixed order; none where it cannot be read.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "power/meter/energy_meter.hpp"
+
 namespace tw::power {
 
 using Clock = std::chrono::steady_clock;
@@ -19,9 +21,6 @@ struct Sight {
   Clock::time_point since;     // the first poll that saw it had ended
   double longest_seconds = 0;  // of this value or one before: until a poll that saw no change began
 };
-double seconds_between(const Change& from, const Change& to) {
-  return std::chrono::duration<double>(to.time - from.time).count();
-}
 
 }  // namespace
 
@@ -33,7 +32,7 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
   std::vector<std::vector<Change>> changes(numbers.size());
   std::vector<Sight> sights(numbers.size());
   const auto start = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const auto elapsed = [&] { return seconds_between(start, Clock::now()); };
   for (bool first = true, done = false; !done; first = false) {
     done = true;
     const bool is_late = elapsed() >= patience.usual_seconds;
@@ -48,8 +47,7 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
           if (!first) changes[i].push_back({after, value});
           sights[i].since = after;
         } else {
-          sights[i].longest_seconds =
-              std::max(sights[i].longest_seconds, std::chrono::duration<double>(before - sights[i].since).count());
+          sights[i].longest_seconds = std::max(sights[i].longest_seconds, seconds_between(sights[i].since, before));
         }
         watched[i].last = value;
         watched[i].values.push_back(value);
@@ -70,14 +68,14 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
     watched[i].period_seconds = is_companion && seen.empty() ? std::min(elapsed(), patience.usual_seconds) : elapsed();
     if (seen.size() < 2) continue;
     std::vector<double> intervals;
-    for (std::size_t j = 1; j < seen.size(); ++j) intervals.push_back(seconds_between(seen[j - 1], seen[j]));
+    for (std::size_t j = 1; j < seen.size(); ++j) intervals.push_back(seconds_between(seen[j - 1].time, seen[j].time));
     // The median: a poll that came late lengthens one interval, and shortens the next.
     const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
     std::nth_element(intervals.begin(), middle, intervals.end());
     watched[i].period_seconds = std::max(*middle, sights[i].longest_seconds);
     if (seen.back().value > seen.front().value)
-      watched[i].rate_per_second =
-          static_cast<double>(seen.back().value - seen.front().value) / seconds_between(seen.front(), seen.back());
+      watched[i].rate_per_second = static_cast<double>(seen.back().value - seen.front().value) /
+                                   seconds_between(seen.front().time, seen.back().time);
   }
   return watched;
 }

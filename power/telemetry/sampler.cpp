@@ -149,7 +149,7 @@ void Sampler::add(Track& track, double time_seconds, double value) const {
 
 void Sampler::run() {
   const double cpu_before = thread_cpu_seconds();
-  const auto period = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(period_seconds_));
+  const auto period = duration_of(period_seconds_);
   Clock::time_point deadline = start_ + period;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_until(lock, deadline, [this] { return stop_; })) {

@@ -1,5 +1,6 @@
 #include "power/telemetry/telemetry.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace tw::power {
@@ -10,11 +11,7 @@ namespace tw::power {
 
 std::vector<TelemetryFinding> find_telemetry() {
   std::vector<TelemetryFinding> all;
-#define TW_TELEMETRY_SOURCE(name)                                                                        \
-  {                                                                                                      \
-    std::vector<TelemetryFinding> found = name##_find_telemetry();                                       \
-    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
-  }
+#define TW_TELEMETRY_SOURCE(name) std::ranges::move(name##_find_telemetry(), std::back_inserter(all));
 #include "power/telemetry/telemetry.def"
 #undef TW_TELEMETRY_SOURCE
   return all;

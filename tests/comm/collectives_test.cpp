@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "comm/bucketer.hpp"
-#include "comm/exchange.hpp"
 #include "comm/mpi/pieces.hpp"
 #include "models/compute/error.hpp"
 #include "tests/comm/support.hpp"
@@ -104,7 +103,7 @@ TEST(Algorithms, AnUnknownOneIsRefusedWithThoseKnown) {
 
 TEST(Exchange, SumsAndSendsByTheCommunicator) {
   const auto comm = tested_communicator();
-  const auto exchange = make_exchange(*comm);
+  Exchange* const exchange = comm.get();
   HostStream stream;
   const int rank = exchange->rank(), size = exchange->size();
   EXPECT_EQ(rank, test_job().rank());

@@ -61,30 +61,11 @@ class DeferredDevice final : public models::Device {
   void defer(models::Stream& stream, std::function<void(models::Stream&)> work);
 
  protected:
-#define TW_DEFERRED(name, Args)                                                  \
-  void do_##name(models::Stream& stream, const Args& args) override {            \
-    defer(stream, [this, args](models::Stream& on) { inner_->name(on, args); }); \
+#define TW_OPERATOR(op, name, Arguments)                                           \
+  void do_##name(models::Stream& stream, const models::Arguments& args) override { \
+    defer(stream, [this, args](models::Stream& on) { inner_->name(on, args); });   \
   }
-  TW_DEFERRED(embedding_forward, models::EmbeddingForward)
-  TW_DEFERRED(embedding_backward, models::EmbeddingBackward)
-  TW_DEFERRED(layer_norm_forward, models::LayerNormForward)
-  TW_DEFERRED(layer_norm_backward, models::LayerNormBackward)
-  TW_DEFERRED(batch_norm_forward, models::BatchNormForward)
-  TW_DEFERRED(batch_norm_backward, models::BatchNormBackward)
-  TW_DEFERRED(max_pool_forward, models::MaxPoolForward)
-  TW_DEFERRED(max_pool_backward, models::MaxPoolBackward)
-  TW_DEFERRED(average_pool_forward, models::AveragePoolForward)
-  TW_DEFERRED(average_pool_backward, models::AveragePoolBackward)
-  TW_DEFERRED(add, models::Add)
-  TW_DEFERRED(cast, models::Cast)
-  TW_DEFERRED(fill, models::Fill)
-  TW_DEFERRED(global_norm, models::GlobalNorm)
-  TW_DEFERRED(adamw, models::AdamW)
-  TW_DEFERRED(sgd, models::Sgd)
-  TW_DEFERRED(update_loss_scale, models::UpdateLossScale)
-  TW_DEFERRED(generate_tokens, models::GenerateTokens)
-  TW_DEFERRED(generate_images, models::GenerateImages)
-#undef TW_DEFERRED
+#include "models/compute/operators.def"
 
  private:
   friend class DeferredStream;

@@ -2,6 +2,7 @@
 // for as many heads at once as a bounded workspace holds.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "models/compute/cuda/blas.hpp"
@@ -153,26 +154,15 @@ class CudaAttention final : public AttentionPlan {
     const bool to_matrix = kind == Kind::scores || kind == Kind::dp;
     p.n = to_matrix ? s.seq : s.head_dim;
     p.k = to_matrix ? s.head_dim : s.seq;
-    switch (kind) {
-      case Kind::scores:
-        p.a = in_qkv, p.b = turned(in_qkv), p.d = sums;
-        break;
-      case Kind::dp:
-        p.a = in_out, p.b = turned(in_qkv), p.d = sums;
-        break;
-      case Kind::out:
-        p.a = matrix, p.b = in_qkv, p.d = in_out;
-        break;
-      case Kind::dq:
-        p.a = matrix, p.b = in_qkv, p.d = in_qkv;
-        break;
-      case Kind::dk:
-        p.a = turned(matrix), p.b = in_qkv, p.d = in_qkv;
-        break;
-      case Kind::dv:
-        p.a = turned(matrix), p.b = in_out, p.d = in_qkv;
-        break;
-    }
+    const std::tuple<Operand, Operand, Operand> operands[kinds] = {
+        {in_qkv, turned(in_qkv), sums},    // scores
+        {matrix, in_qkv, in_out},          // out
+        {in_out, turned(in_qkv), sums},    // dp
+        {matrix, in_qkv, in_qkv},          // dq
+        {turned(matrix), in_qkv, in_qkv},  // dk
+        {turned(matrix), in_out, in_qkv},  // dv
+    };
+    std::tie(p.a, p.b, p.d) = operands[static_cast<std::size_t>(kind)];
     return p;
   }
 

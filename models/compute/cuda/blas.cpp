@@ -1,13 +1,10 @@
 #include "models/compute/cuda/blas.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "models/compute/cuda/kernels/check.hpp"
-#include "models/compute/vendor_library.hpp"
 
 namespace tw::models::cuda {
 
@@ -16,21 +13,12 @@ namespace tw::models::cuda {
 std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
   static const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   std::unique_ptr<BlasLibrary> library(new BlasLibrary);
-  library->handle_ = open_vendor_library(name, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR), why);
-  if (library->handle_ == nullptr) return nullptr;
-#define TW_BLAS(symbol)                                                                            \
-  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
-  if (library->symbol == nullptr) {                                                                \
-    *why = name + " has no symbol " #symbol;                                                       \
-    return nullptr;                                                                                \
-  }
+  if (!library->open_file(name, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR), "", why)) return nullptr;
+#define TW_BLAS(symbol) \
+  if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "models/compute/cuda/blas_functions.def"
 #undef TW_BLAS
   return library;
-}
-
-BlasLibrary::~BlasLibrary() {
-  if (handle_ != nullptr) dlclose(handle_);
 }
 
 std::string BlasLibrary::version() const {
@@ -97,96 +85,6 @@ bool has_bias(cublasLtEpilogue_t epilogue) {
          epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 bool has_aux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
-
-}  // namespace
-
-struct Product::Descriptors {
-  Descriptors(const BlasLibrary& on, const ProductShape& s)
-      : library(on),
-        first(on, s.b, s.k, s.n, s.batch),
-        second(on, s.a, s.m, s.k, s.batch),
-        result(on, s.d, s.m, s.n, s.batch) {
-    TW_BLAS_CALL(library, cublasLtMatmulDescCreate(&operation, s.compute, CUDA_R_32F));
-    set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(s.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
-    set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(s.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.epilogue);
-    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, s.bias_type);
-    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.aux_ld);  // its type is d's where none is set
-    if (s.scaled) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_sums ? 1 : 0));
-  }
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
-  ~Descriptors() { library.cublasLtMatmulDescDestroy(operation); }
-
-  template <class T>
-  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
-    TW_BLAS_CALL(library, cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value));
-  }
-  void point_to(const ProductShape& s, const ProductArguments& args) {
-    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(args.bias));
-    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
-    if (s.scaled) {
-      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(args.b_scale));
-      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(args.a_scale));
-    }
-  }
-
-  const BlasLibrary& library;
-  cublasLtMatmulDesc_t operation = nullptr;
-  Layout first, second, result;
-};
-
-// ---- products ----
-
-Product::Product(Blas& blas, const ProductShape& shape, cudaStream_t stream)
-    : Product(blas, shape, &blas.algorithm(shape, stream)) {}
-
-Product::Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm)
-    : blas_(&blas), algorithm_(algorithm), descriptors_(std::make_shared<Descriptors>(blas.library(), shape)) {}
-
-void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace) const {
-  run(stream, args, workspace, algorithm_->algorithm);
-}
-
-void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace,
-                  const cublasLtMatmulAlgo_t& algorithm) const {
-  Descriptors& d = *descriptors_;
-  d.point_to(algorithm_->shape, args);
-  TW_BLAS_CALL(d.library,
-               cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
-                              &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
-                              &algorithm, workspace, blas_->workspace_bytes(), stream));
-}
-
-// ---- algorithms ----
-
-std::unique_ptr<Blas> Blas::open(Context& context, std::string* why) {
-  std::unique_ptr<BlasLibrary> library = BlasLibrary::open(why);
-  if (!library) return nullptr;
-  std::unique_ptr<Blas> blas(new Blas(context, std::move(library)));
-  context.use();
-  const cublasStatus_t code = blas->library_->cublasLtCreate(&blas->handle_);
-  if (code != CUBLAS_STATUS_SUCCESS) {
-    blas->handle_ = nullptr;
-    *why = "cuBLASLt " + blas->library_->version() + " does not start: " + blas->library_->cublasLtGetStatusName(code);
-    return nullptr;
-  }
-  context.reserve(blas->workspace_bytes());
-  return blas;
-}
-
-Blas::~Blas() {
-  if (handle_ != nullptr) library_->cublasLtDestroy(handle_);
-}
-
-// NVIDIA's own advice for cuBLAS is 32 MiB on Hopper and later, 4 MiB before; never more than a thousandth of the
-// memory.
-std::size_t Blas::workspace_bytes() const {
-  const std::size_t advice = (context_.architecture() >= 90 ? std::size_t{32} : 4) << 20;
-  return std::min(advice, context_.memory_bytes() / 1024 / 256 * 256);
-}
-
-namespace {
 
 /// Time of one run on `stream`, the best of several rounds. The device is still at the run before them when those that
 /// are timed are enqueued: what the host takes to launch them is no part of it.
@@ -283,6 +181,91 @@ bool is_capturing(cudaStream_t stream) {
 
 }  // namespace
 
+struct Product::Descriptors {
+  Descriptors(const BlasLibrary& on, const ProductShape& s)
+      : library(on),
+        first(on, s.b, s.k, s.n, s.batch),
+        second(on, s.a, s.m, s.k, s.batch),
+        result(on, s.d, s.m, s.n, s.batch) {
+    TW_BLAS_CALL(library, cublasLtMatmulDescCreate(&operation, s.compute, CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(s.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(s.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.epilogue);
+    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, s.bias_type);
+    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.aux_ld);  // its type is d's where none is set
+    if (s.scaled) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_sums ? 1 : 0));
+  }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() { library.cublasLtMatmulDescDestroy(operation); }
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
+    TW_BLAS_CALL(library, cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value));
+  }
+  void point_to(const ProductShape& s, const ProductArguments& args) {
+    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(args.bias));
+    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
+    if (s.scaled) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(args.b_scale));
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(args.a_scale));
+    }
+  }
+
+  const BlasLibrary& library;
+  cublasLtMatmulDesc_t operation = nullptr;
+  Layout first, second, result;
+};
+
+// ---- products ----
+
+Product::Product(Blas& blas, const ProductShape& shape, cudaStream_t stream)
+    : Product(blas, shape, &blas.algorithm(shape, stream)) {}
+
+Product::Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm)
+    : blas_(&blas), algorithm_(algorithm), descriptors_(std::make_shared<Descriptors>(blas.library(), shape)) {}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace) const {
+  run(stream, args, workspace, algorithm_->algorithm);
+}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace,
+                  const cublasLtMatmulAlgo_t& algorithm) const {
+  Descriptors& d = *descriptors_;
+  d.point_to(algorithm_->shape, args);
+  TW_BLAS_CALL(d.library,
+               cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
+                              &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
+                              &algorithm, workspace, blas_->workspace_bytes(), stream));
+}
+
+// ---- algorithms ----
+
+std::unique_ptr<Blas> Blas::open(Context& context, std::string* why) {
+  std::unique_ptr<BlasLibrary> library = BlasLibrary::open(why);
+  if (!library) return nullptr;
+  std::unique_ptr<Blas> blas(new Blas(context, std::move(library)));
+  context.use();
+  const cublasStatus_t code = blas->library_->cublasLtCreate(&blas->handle_);
+  if (code != CUBLAS_STATUS_SUCCESS) {
+    blas->handle_ = nullptr;
+    *why = "cuBLASLt " + blas->library_->version() + " does not start: " + blas->library_->cublasLtGetStatusName(code);
+    return nullptr;
+  }
+  context.reserve(blas->workspace_bytes());
+  return blas;
+}
+
+Blas::~Blas() {
+  if (handle_ != nullptr) library_->cublasLtDestroy(handle_);
+}
+
+// NVIDIA's own advice for cuBLAS is 32 MiB on Hopper and later, 4 MiB before; never more than a thousandth of the
+// memory.
+std::size_t Blas::workspace_bytes() const {
+  const std::size_t advice = (context_.architecture() >= 90 ? std::size_t{32} : 4) << 20;
+  return std::min(advice, context_.memory_bytes() / 1024 / 256 * 256);
+}
 const BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t stream) {
   for (const std::unique_ptr<BlasAlgorithm>& known : chosen_) {
     if (known->shape == shape) return *known;

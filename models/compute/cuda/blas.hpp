@@ -13,20 +13,18 @@
 #include <vector>
 
 #include "models/compute/cuda/context.hpp"
+#include "models/compute/vendor_library.hpp"
 
 namespace tw::models::cuda {
 
 using Index = std::int64_t;
 
 /// The open library. All functions are there.
-class BlasLibrary {
+class BlasLibrary : VendorLibrary {
  public:
   /// Of the toolkit's major version, from the loader's folders or /usr/local/cuda. Null where it is not there or lacks a
   /// function; `why` then says so.
   static std::unique_ptr<BlasLibrary> open(std::string* why);
-  ~BlasLibrary();
-  BlasLibrary(const BlasLibrary&) = delete;
-  BlasLibrary& operator=(const BlasLibrary&) = delete;
 
 #define TW_BLAS(name) decltype(&::name) name = nullptr;
 #include "models/compute/cuda/blas_functions.def"
@@ -36,7 +34,6 @@ class BlasLibrary {
 
  private:
   BlasLibrary() = default;
-  void* handle_ = nullptr;
 };
 
 /// Throws ApiError.

@@ -13,7 +13,6 @@ Context::Context(Device& device, int index, bool times_algorithms, bool determin
   int major = 0, minor = 0;
   TW_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
   TW_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
-  TW_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index));
   architecture_ = 10 * major + minor;
   std::size_t free_bytes = 0;
   TW_CUDA(cudaMemGetInfo(&free_bytes, &memory_bytes_));

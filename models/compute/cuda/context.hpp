@@ -36,7 +36,6 @@ class Context {
   bool deterministic() const { return deterministic_; }
   /// "sm_90" is 90.
   int architecture() const { return architecture_; }
-  int multiprocessors() const { return multiprocessors_; }
   std::size_t memory_bytes() const { return memory_bytes_; }
   /// Makes the device the calling thread's; before each call of the runtime or of a library.
   void use() const;
@@ -67,7 +66,7 @@ class Context {
   void grow(std::size_t bytes);
 
   Device& device_;
-  int index_, architecture_ = 0, multiprocessors_ = 0;
+  int index_, architecture_ = 0;
   std::size_t memory_bytes_ = 0;
   bool times_algorithms_, deterministic_;
   std::shared_ptr<Buffer> workspace_;

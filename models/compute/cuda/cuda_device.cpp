@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/compute/cuda/graph.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
@@ -97,6 +96,25 @@ class CudaEvent final : public Event {
 
 void CudaStream::wait(Event& event) { TW_CUDA(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event_)); }
 
+/// Work that was recorded from a stream of the device; empty, it launches nothing.
+class CudaGraph final : public Graph {
+ public:
+  /// `memory` lives as long as the graph: what the recorded calls used of a workspace that may grow.
+  CudaGraph(cudaGraph_t recorded, std::shared_ptr<const void> memory) : memory_(std::move(memory)) {
+    const cudaError_t code = cudaGraphInstantiate(&graph_, recorded, 0);
+    TW_CUDA_NOTHROW(cudaGraphDestroy(recorded));
+    TW_CUDA(code);
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() override { TW_CUDA_NOTHROW(cudaGraphExecDestroy(graph_)); }
+  void launch(Stream& stream) override { TW_CUDA(cudaGraphLaunch(graph_, native(stream))); }
+
+ private:
+  std::shared_ptr<const void> memory_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const DeviceOptions& options)
@@ -140,11 +158,15 @@ class CudaDevice final : public Device {
   bool has_graphs() const override { return true; }
   void begin_capture(Stream& stream) override {
     use();
-    cuda::begin_capture(native(stream));
+    // Other threads go on as they like (a watch over a communicator asks its library all the time).
+    TW_CUDA(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
   }
   std::unique_ptr<Graph> end_capture(Stream& stream) override {
     use();
-    return cuda::end_capture(native(stream), context_->take_captured_workspace());
+    std::shared_ptr<const void> memory = context_->take_captured_workspace();
+    cudaGraph_t recorded = nullptr;
+    TW_CUDA(cudaStreamEndCapture(native(stream), &recorded));
+    return std::make_unique<CudaGraph>(recorded, std::move(memory));
   }
   bool supports(Op op, DType dtype) const override {
     if (!is_float(dtype)) return false;
@@ -282,52 +304,9 @@ class CudaDevice final : public Device {
   }
 
  protected:
-  void do_embedding_forward(Stream& on, const EmbeddingForward& args) override {
-    cuda::embedding_forward(begin(on), args);
-  }
-  void do_layer_norm_forward(Stream& on, const LayerNormForward& args) override {
-    cuda::layer_norm_forward(begin(on), args);
-  }
-  void do_max_pool_forward(Stream& on, const MaxPoolForward& args) override { cuda::max_pool_forward(begin(on), args); }
-  void do_max_pool_backward(Stream& on, const MaxPoolBackward& args) override {
-    cuda::max_pool_backward(begin(on), args);
-  }
-  void do_average_pool_forward(Stream& on, const AveragePoolForward& args) override {
-    cuda::average_pool_forward(begin(on), args);
-  }
-  void do_average_pool_backward(Stream& on, const AveragePoolBackward& args) override {
-    cuda::average_pool_backward(begin(on), args);
-  }
-  void do_add(Stream& on, const Add& args) override { cuda::add(begin(on), args); }
-  void do_cast(Stream& on, const Cast& args) override { cuda::cast(begin(on), args); }
-  void do_fill(Stream& on, const Fill& args) override { cuda::fill(begin(on), args); }
-  void do_adamw(Stream& on, const AdamW& args) override { cuda::adamw(begin(on), args); }
-  void do_sgd(Stream& on, const Sgd& args) override { cuda::sgd(begin(on), args); }
-  void do_update_loss_scale(Stream& on, const UpdateLossScale& args) override {
-    cuda::update_loss_scale(begin(on), args);
-  }
-  void do_embedding_backward(Stream& on, const EmbeddingBackward& args) override {
-    const cudaStream_t stream = begin(on);
-    cuda::embedding_backward(stream, args, context_->workspace(stream, cuda::embedding_backward_scratch(args)));
-  }
-  void do_layer_norm_backward(Stream& on, const LayerNormBackward& args) override {
-    const cudaStream_t stream = begin(on);
-    cuda::layer_norm_backward(stream, args, context_->workspace(stream, cuda::layer_norm_backward_scratch(args)));
-  }
-  void do_batch_norm_forward(Stream& on, const BatchNormForward& args) override {
-    const cudaStream_t stream = begin(on);
-    cuda::batch_norm_forward(stream, args, context_->workspace(stream, cuda::batch_norm_forward_scratch(args)));
-  }
-  void do_batch_norm_backward(Stream& on, const BatchNormBackward& args) override {
-    const cudaStream_t stream = begin(on);
-    cuda::batch_norm_backward(stream, args, context_->workspace(stream, cuda::batch_norm_backward_scratch(args)));
-  }
-  void do_global_norm(Stream& on, const GlobalNorm& args) override {
-    const cudaStream_t stream = begin(on);
-    cuda::global_norm(stream, args, context_->workspace(stream, cuda::global_norm_scratch(args)));
-  }
-  void do_generate_tokens(Stream& on, const GenerateTokens& args) override { cuda::generate_tokens(begin(on), args); }
-  void do_generate_images(Stream& on, const GenerateImages& args) override { cuda::generate_images(begin(on), args); }
+#define TW_OPERATOR(op, name, Arguments) \
+  void do_##name(Stream& on, const Arguments& args) override { enqueue(on, args, cuda::name); }
+#include "models/compute/operators.def"
 
  private:
   /// Whether the driver has taken the block back: while a graph is recorded it does not. Under the lock.
@@ -353,9 +332,16 @@ class CudaDevice final : public Device {
   }
   /// The current device is a property of the calling thread.
   void use() const { TW_CUDA(cudaSetDevice(index_)); }
-  cudaStream_t begin(Stream& on) const {
+  template <class Arguments>
+  void enqueue(Stream& on, const Arguments& args, void (*kernels)(cudaStream_t, const Arguments&)) const {
     use();
-    return native(on);
+    kernels(native(on), args);
+  }
+  template <class Arguments>
+  void enqueue(Stream& on, const Arguments& args,
+               void (*kernels)(cudaStream_t, const Arguments&, void* scratch)) const {
+    use();
+    kernels(native(on), args, context_->workspace(native(on), cuda::scratch_bytes(args)));
   }
 
   int index_, threads_;

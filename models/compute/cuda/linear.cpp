@@ -10,26 +10,15 @@
 namespace tw::models::cuda {
 namespace {
 
-class CudaLinear final : public LinearPlan {
+class CudaLinear final : public FusedLinear {
  public:
   CudaLinear(Context& context, const LinearShape& shape)
-      : LinearPlan(context.device(), shape),
-        context_(context),
-        sums_bytes_(column_sums_scratch(shape.rows, shape.out_features)) {
+      : FusedLinear(context, shape, column_sums_scratch(shape.rows, shape.out_features), "a linear layer") {
     // All that steps usually ask for: searched and timed here, outside of them.
-    const bool gelu = shape.activation == Activation::gelu;
-    for (const auto epilogue : {gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS,
-                                gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DEFAULT}) {
-      kept(LinearPass::forward, epilogue, 16, nullptr);
-    }
-    for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU}) {
-      kept(LinearPass::backward_input, epilogue, 16, nullptr);
-    }
-    for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BGRADB}) {
-      kept(LinearPass::backward_weights, epilogue, 16, nullptr);
-    }
-    for (const LinearPass pass : {LinearPass::forward, LinearPass::backward_input, LinearPass::backward_weights})
-      plain(pass, 16, nullptr);
+    keep(LinearPass::forward, {forward_epilogue(true), forward_epilogue(false)});
+    keep(LinearPass::backward_input, {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU});
+    keep(LinearPass::backward_weights, {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BGRADB});
+    keep_plain();
     context.reserve(library_bytes() + sums_bytes_);
   }
 
@@ -48,15 +37,11 @@ class CudaLinear final : public LinearPlan {
  protected:
   void do_forward(Stream& on, const LinearForward& args) override {
     const cudaStream_t stream = begin(on);
-    const LinearShape& s = shape();
-    const bool gelu = s.activation == Activation::gelu;
-    const auto epilogue = gelu ? (args.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
-                               : (args.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     const int alignment = alignment_of(
         {args.x.data, weight().data, args.y.data, args.bias.data, args.residual.data, args.pre_activation.data},
-        s.dtype);
-    void* const workspace = context_.workspace(stream, library_bytes());
-    run(stream, LinearPass::forward, epilogue, alignment, workspace,
+        shape().dtype);
+    run(stream, LinearPass::forward, forward_epilogue(args.bias.data != nullptr), alignment, true,
+        context_.workspace(stream, library_bytes()),
         {.a = args.x.data,
          .b = weight().data,
          .c = args.residual.data,
@@ -68,23 +53,21 @@ class CudaLinear final : public LinearPlan {
 
   void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
     const cudaStream_t stream = begin(on);
-    const LinearShape& s = shape();
     const int alignment =
-        alignment_of({args.dy.data, weight().data, args.dx.data, args.input_pre_activation.data}, s.dtype);
-    void* const workspace = context_.workspace(stream, library_bytes());
+        alignment_of({args.dy.data, weight().data, args.dx.data, args.input_pre_activation.data}, shape().dtype);
     const auto epilogue = args.input_pre_activation ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
-    run(stream, LinearPass::backward_input, epilogue, alignment, workspace,
+    run(stream, LinearPass::backward_input, epilogue, alignment, true, context_.workspace(stream, library_bytes()),
         {.a = args.dy.data, .b = weight().data, .d = args.dx.data, .aux = args.input_pre_activation.data});
   }
 
   void do_backward_weights(Stream& on, const LinearBackwardWeights& args) override {
     const cudaStream_t stream = begin(on);
-    const LinearShape& s = shape();
-    const int alignment = alignment_of({args.x.data, args.dy.data, args.d_weight.data, args.d_bias.data}, s.dtype);
-    void* const workspace = context_.workspace(stream, library_bytes() + sums_bytes_);
+    const int alignment =
+        alignment_of({args.x.data, args.dy.data, args.d_weight.data, args.d_bias.data}, shape().dtype);
     // The epilogue overwrites the bias's gradient: where it is added to, kernels of our own do it.
     const auto epilogue = args.d_bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
-    run(stream, LinearPass::backward_weights, epilogue, alignment, workspace,
+    run(stream, LinearPass::backward_weights, epilogue, alignment, !(args.d_bias && args.accumulate),
+        context_.workspace(stream, library_bytes() + sums_bytes_),
         {.a = args.dy.data,
          .b = args.x.data,
          .d = args.d_weight.data,
@@ -94,12 +77,7 @@ class CudaLinear final : public LinearPlan {
 
  private:
   static constexpr std::array<const char*, 3> names = {"forward", "input gradient", "weight gradient"};
-  struct Kept {
-    LinearPass pass;
-    int alignment;
-    Product product;
-    bool slower = false;  ///< than a plain product and own kernels
-  };
+  ProductShape product_of(LinearPass pass) const override { return linear_product(shape(), pass); }
 
   static std::string epilogue_name(cublasLtEpilogue_t epilogue) {
     switch (epilogue) {
@@ -117,76 +95,82 @@ class CudaLinear final : public LinearPlan {
         return "";
     }
   }
-
-  cudaStream_t begin(Stream& on) const {
-    context_.use();
-    return stream_of(on);
-  }
-  std::size_t library_bytes() const { return context_.blas().workspace_bytes(); }
-
-  /// By one product where that is there and not slower.
-  void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
-           const ProductArguments& args) {
-    const bool adds_to_bias = epilogue == CUBLASLT_EPILOGUE_BGRADB && args.beta != 0;
-    if (const Kept& fused = kept(pass, epilogue, alignment, stream); fused.product && !fused.slower && !adds_to_bias) {
-      fused.product.run(stream, args, workspace);
-    } else {
-      run_apart(stream, pass, epilogue, alignment, workspace, args);
-    }
-  }
-  void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
-                 const ProductArguments& args) {
-    const LinearShape& s = shape();
-    const bool gelu = epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    ProductArguments sum{.a = args.a, .b = args.b, .c = args.c, .d = gelu ? args.aux : args.d, .beta = args.beta};
-    if (pass == LinearPass::forward && args.bias != nullptr) {
-      bias_rows(stream, s.dtype, args.bias, args.c, sum.d, s.rows, s.out_features);
-      sum.c = nullptr;
-      sum.beta = 1;
-    }
-    plain(pass, alignment, stream).run(stream, sum, workspace);
-    if (gelu) gelu_forward(stream, s.dtype, sum.d, args.d, s.rows * s.out_features);
-    if (epilogue == CUBLASLT_EPILOGUE_DGELU) gelu_backward(stream, s.dtype, args.aux, sum.d, s.rows * s.in_features);
-    if (epilogue == CUBLASLT_EPILOGUE_BGRADB) {
-      column_sums(stream, s.dtype, args.a, s.rows, s.out_features, s.out_features, 1, static_cast<float*>(args.bias),
-                  args.beta != 0, static_cast<char*>(workspace) + library_bytes());
-    }
-  }
-
-  const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream) {
-    for (const Kept& kept : products_) {
-      if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue) return kept;
-    }
-    ProductShape wanted = linear_product(shape(), pass);
-    wanted.epilogue = epilogue;
-    wanted.bias_type = wanted.d.type;
-    wanted.aux_ld = wanted.n;
-    wanted.alignment = alignment;
-    products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream)});
-    Kept& made = products_.back();
-    if (made.product && epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
-      made.slower = context_.blas().is_slower(
-          made.product, sums_bytes_,
-          [&](cudaStream_t on, const ProductArguments& args, void* workspace) {
-            run_apart(on, pass, epilogue, alignment, workspace, args);
-          },
-          stream);
-    }
-    return made;
-  }
-  /// Every library has it; Error{unsupported} says otherwise.
-  const Product& plain(LinearPass pass, int alignment, cudaStream_t stream) {
-    const Product& found = kept(pass, CUBLASLT_EPILOGUE_DEFAULT, alignment, stream).product;
-    if (!found) throw_no_algorithm(context_, found.shape(), "a linear layer");
-    return found;
-  }
-
-  Context& context_;
-  std::size_t sums_bytes_;
-  std::deque<Kept> products_;
 };
 
 }  // namespace
+
+cublasLtEpilogue_t FusedLinear::forward_epilogue(bool with_bias) const {
+  if (shape().activation == Activation::gelu)
+    return with_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  return with_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+void FusedLinear::keep(LinearPass pass, std::initializer_list<cublasLtEpilogue_t> epilogues) {
+  for (const cublasLtEpilogue_t epilogue : epilogues) kept(pass, epilogue, 16, nullptr);
+}
+void FusedLinear::keep_plain() {
+  for (const LinearPass pass : {LinearPass::forward, LinearPass::backward_input, LinearPass::backward_weights})
+    plain(pass, 16, nullptr);
+}
+
+void FusedLinear::run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
+                      void* workspace, const ProductArguments& args) {
+  if (const Kept& fused = kept(pass, epilogue, alignment, stream); fused.product && !fused.slower && may_fuse) {
+    fused.product.run(stream, args, workspace);
+  } else {
+    run_apart(stream, pass, epilogue, alignment, workspace, args);
+  }
+}
+
+void FusedLinear::run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment,
+                            void* workspace, const ProductArguments& args) {
+  const LinearShape& s = shape();
+  const bool gelu = epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  ProductArguments sum = args;
+  sum.bias = sum.aux = nullptr;
+  if (gelu) sum.d = args.aux;
+  if (pass == LinearPass::forward && args.bias != nullptr) {
+    bias_rows(stream, s.dtype, args.bias, args.c, sum.d, s.rows, s.out_features);
+    sum.c = nullptr;
+    sum.beta = 1;
+  }
+  plain(pass, alignment, stream).run(stream, sum, workspace);
+  if (gelu) gelu_forward(stream, s.dtype, sum.d, args.d, s.rows * s.out_features);
+  if (epilogue == CUBLASLT_EPILOGUE_DGELU) gelu_backward(stream, s.dtype, args.aux, sum.d, s.rows * s.in_features);
+  if (epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+    column_sums(stream, s.dtype, args.a, s.rows, s.out_features, s.out_features, 1, static_cast<float*>(args.bias),
+                args.beta != 0, static_cast<char*>(workspace) + library_bytes());
+  }
+}
+
+const FusedLinear::Kept& FusedLinear::kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment,
+                                           cudaStream_t stream) {
+  for (const Kept& kept : products_) {
+    if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue) return kept;
+  }
+  ProductShape wanted = product_of(pass);
+  wanted.epilogue = epilogue;
+  wanted.bias_type = wanted.d.type;
+  wanted.aux_ld = wanted.n;
+  wanted.alignment = alignment;
+  products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream)});
+  Kept& made = products_.back();
+  if (made.product && epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    made.slower = context_.blas().is_slower(
+        made.product, sums_bytes_,
+        [&](cudaStream_t on, const ProductArguments& args, void* workspace) {
+          run_apart(on, pass, epilogue, alignment, workspace, args);
+        },
+        stream);
+  }
+  return made;
+}
+
+const Product& FusedLinear::plain(LinearPass pass, int alignment, cudaStream_t stream) {
+  const Product& found = kept(pass, CUBLASLT_EPILOGUE_DEFAULT, alignment, stream).product;
+  if (!found) throw_no_algorithm(context_, found.shape(), name_);
+  return found;
+}
 
 void throw_no_algorithm(Context& context, const ProductShape& s, const char* what) {
   throw Error(Failure::unsupported, std::string(what) + ": cuBLASLt " + context.blas().library().version() +

@@ -16,6 +16,49 @@ ProductShape linear_product(const LinearShape& shape, LinearPass pass);
 /// Throws Error{unsupported}.
 [[noreturn]] void throw_no_algorithm(Context& context, const ProductShape& shape, const char* what);
 
+/// A linear layer by products with epilogues. What these cannot do for a shape, or do more slowly, is done by a plain
+/// product and own kernels.
+class FusedLinear : public LinearPlan {
+ protected:
+  struct Kept {
+    LinearPass pass;
+    int alignment;
+    Product product;
+    bool slower = false;  ///< than a plain product and own kernels
+  };
+  /// `sums_bytes`: of the workspace behind the library's, for column sums; `name` for messages.
+  FusedLinear(Context& context, const LinearShape& shape, std::size_t sums_bytes, const char* name)
+      : LinearPlan(context.device(), shape), context_(context), sums_bytes_(sums_bytes), name_(name) {}
+  virtual ProductShape product_of(LinearPass pass) const = 0;
+
+  /// The current device is the plan's from here on.
+  cudaStream_t begin(Stream& on) const {
+    context_.use();
+    return stream_of(on);
+  }
+  std::size_t library_bytes() const { return context_.blas().workspace_bytes(); }
+  /// The epilogue of a forward with what is given.
+  cublasLtEpilogue_t forward_epilogue(bool with_bias) const;
+  /// Searches and times products of a pass, outside of steps.
+  void keep(LinearPass pass, std::initializer_list<cublasLtEpilogue_t> epilogues);
+  void keep_plain();
+  /// By one product where that is there, not slower, and the arguments `may_fuse`.
+  void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
+           void* workspace, const ProductArguments& args);
+  /// Every library has it; Error{unsupported} says otherwise.
+  const Product& plain(LinearPass pass, int alignment, cudaStream_t stream);
+
+  Context& context_;
+  std::size_t sums_bytes_;
+  const char* name_;
+  std::deque<Kept> products_;
+
+ private:
+  const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream);
+  void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
+                 const ProductArguments& args);
+};
+
 std::unique_ptr<LinearPlan> make_fp8_linear(Context& context, const LinearShape& shape);
 std::vector<LibraryProduct> library_products(Context& context, const LinearShape& shape, Op pass);
 

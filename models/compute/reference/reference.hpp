@@ -38,25 +38,8 @@ class ReferenceDevice : public Device {
   std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override;
 
  protected:
-  void do_embedding_forward(Stream&, const EmbeddingForward&) override;
-  void do_embedding_backward(Stream&, const EmbeddingBackward&) override;
-  void do_layer_norm_forward(Stream&, const LayerNormForward&) override;
-  void do_layer_norm_backward(Stream&, const LayerNormBackward&) override;
-  void do_batch_norm_forward(Stream&, const BatchNormForward&) override;
-  void do_batch_norm_backward(Stream&, const BatchNormBackward&) override;
-  void do_max_pool_forward(Stream&, const MaxPoolForward&) override;
-  void do_max_pool_backward(Stream&, const MaxPoolBackward&) override;
-  void do_average_pool_forward(Stream&, const AveragePoolForward&) override;
-  void do_average_pool_backward(Stream&, const AveragePoolBackward&) override;
-  void do_add(Stream&, const Add&) override;
-  void do_cast(Stream&, const Cast&) override;
-  void do_fill(Stream&, const Fill&) override;
-  void do_global_norm(Stream&, const GlobalNorm&) override;
-  void do_adamw(Stream&, const AdamW&) override;
-  void do_sgd(Stream&, const Sgd&) override;
-  void do_update_loss_scale(Stream&, const UpdateLossScale&) override;
-  void do_generate_tokens(Stream&, const GenerateTokens&) override;
-  void do_generate_images(Stream&, const GenerateImages&) override;
+#define TW_OPERATOR(op, name, Arguments) void do_##name(Stream&, const Arguments&) override;
+#include "models/compute/operators.def"
 
  private:
   int threads_;

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "power/meter/number_text.hpp"
 #include "power/meter/sysfs.hpp"
 
 namespace tw::power {
@@ -45,13 +45,12 @@ Agents find_agents(const fs::path& topology) {
     std::istringstream lines(text);
     std::string name;
     for (std::uint64_t value = 0; lines >> name >> value;) properties[name] = value;
-    if (properties["simd_count"] == 0) continue;  // CPUs alone, or hidden
-    char card[24], uuid[24];
+    if (properties["simd_count"] == 0) continue;               // CPUs alone, or hidden
     const std::uint64_t location = properties["location_id"];  // the function may be a partition's number
-    std::snprintf(card, sizeof card, "%04x:%02x:%02x.0", static_cast<unsigned>(properties["domain"] & 0xffff),
-                  static_cast<unsigned>(location >> 8 & 0xff), static_cast<unsigned>(location >> 3 & 0x1f));
-    std::snprintf(uuid, sizeof uuid, "GPU-%016llx", static_cast<unsigned long long>(properties["unique_id"]));
-    agents.all.push_back({card, uuid});
+    agents.all.push_back(
+        {formatted("%04x:%02x:%02x.0", static_cast<unsigned>(properties["domain"] & 0xffff),
+                   static_cast<unsigned>(location >> 8 & 0xff), static_cast<unsigned>(location >> 3 & 0x1f)),
+         formatted("GPU-%016llx", static_cast<unsigned long long>(properties["unique_id"]))});
   }
   return agents;
 }

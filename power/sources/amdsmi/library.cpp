@@ -1,23 +1,11 @@
 #include "power/sources/amdsmi/library.hpp"
 
-#include <dlfcn.h>
-
-#include <cstdio>
 #include <system_error>
+
+#include "power/meter/number_text.hpp"
 
 namespace tw::power::amdsmi {
 namespace {
-
-class Category : public std::error_category {
- public:
-  const char* name() const noexcept override { return "amdsmi"; }
-  std::string message(int code) const override { return "AMD SMI error " + std::to_string(code); }
-};
-
-const std::error_category& category() {
-  static const Category one;
-  return one;
-}
 
 const char* reason_of(int code) {
   switch (code) {
@@ -32,23 +20,27 @@ const char* reason_of(int code) {
   }
 }
 
+/// What a function of this pattern lists: asked for the number first.
+template <typename List>
+int list(const List& ask, std::vector<Handle>& handles) {
+  std::uint32_t count = 0;
+  if (const int code = ask(&count, static_cast<Handle*>(nullptr)); code != success) return code;
+  handles.resize(count);
+  if (count == 0) return success;
+  const int code = ask(&count, handles.data());
+  handles.resize(count < handles.size() ? count : handles.size());
+  return code;
+}
+
 }  // namespace
 
 std::shared_ptr<const Library> Library::open(Unavailable* why, const std::vector<std::string>& names) {
   std::shared_ptr<Library> library(new Library);
-  std::string first_error;
-  for (const std::string& name : names) {
-    library->handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library->handle_) break;
-    const char* text = dlerror();
-    if (first_error.empty()) first_error = text ? text : name;
-  }
-  if (!library->handle_) {
-    *why = {"no_driver", first_error + "; it comes with ROCm, as the package amd-smi-lib"};
+  if (std::string words; !library->file_.open(names, &words)) {
+    *why = {"no_driver", words + "; it comes with ROCm, as the package amd-smi-lib"};
     return nullptr;
   }
-#define TW_AMDSMI(symbol, parameters) \
-  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol));
+#define TW_AMDSMI(symbol, parameters) library->file_.find(library->symbol, #symbol);
 #include "power/sources/amdsmi/functions.def"
 #undef TW_AMDSMI
   const int code = call(library->amdsmi_init, initialise_gpus);
@@ -60,7 +52,6 @@ std::shared_ptr<const Library> Library::open(Unavailable* why, const std::vector
 
 Library::~Library() {
   if (initialised_) call(amdsmi_shut_down);
-  if (handle_) dlclose(handle_);
 }
 
 std::string Library::text(int code) const {
@@ -77,37 +68,17 @@ Unavailable Library::explain(int code, const char* function) const {
 }
 
 void Library::fail(int code, const char* function, const std::string& domain) const {
-  throw std::system_error(code, category(), domain + ": " + function + ": " + text(code));
+  static const ErrorNumbers numbers("amdsmi", "AMD SMI");
+  throw std::system_error(code, numbers, domain + ": " + function + ": " + text(code));
 }
 
-std::string Device::card() const {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%04x:%02x:%02x.0", address.domain, address.bus, address.device);
-  return buffer;
-}
+std::string Device::card() const { return formatted("%04x:%02x:%02x.0", address.domain, address.bus, address.device); }
 
 std::string Device::domain() const {
   std::string name = "amdsmi:" + card();
   if (is_partition()) name += "/" + std::to_string(address.partition) + "." + std::to_string(address.function);
   return name;
 }
-
-namespace {
-
-/// What a function of this pattern lists: asked for the number first.
-template <typename List>
-int list(const List& ask, std::vector<Handle>& handles) {
-  std::uint32_t count = 0;
-  if (const int code = ask(&count, static_cast<Handle*>(nullptr)); code != success) return code;
-  handles.resize(count);
-  if (count == 0) return success;
-  const int code = ask(&count, handles.data());
-  handles.resize(count < handles.size() ? count : handles.size());
-  return code;
-}
-
-}  // namespace
-
 std::vector<Device> find_devices(const Library& library) {
   std::vector<Device> devices;
   const auto failed = [&](int code, const char* function) {

@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "power/sources/amdsmi/abi.hpp"
+#include "power/sources/shared_library.hpp"
 
 namespace tw::power::amdsmi {
-
-/// Why something is unavailable: `reason` as in MeterFinding, `detail` for people.
-struct Unavailable {
-  std::string reason, detail;
-};
 
 /// The open library, initialised for GPUs; closed with the last one who holds it. A function that this version of the
 /// library lacks is null.
@@ -37,7 +33,7 @@ class Library {
  private:
   Library() = default;
   std::string text(int code) const;
-  void* handle_ = nullptr;
+  SharedLibrary file_;
   bool initialised_ = false;
 };
 

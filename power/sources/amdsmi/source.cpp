@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "power/meter/number_text.hpp"
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
@@ -57,13 +57,12 @@ EnergyScope scope_of(const fs::path& card) {
   return std::any_of(chips.begin(), chips.end(), amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
 }
 
-MeterFinding unavailable(std::string domain, const amdsmi::Unavailable& why) {
-  MeterFinding finding;
-  finding.domain = std::move(domain);
-  finding.reason = why.reason;
-  finding.detail = why.detail;
-  if (why.reason == "permission") finding.grant = "membership of the groups render and video (/dev/kfd, /dev/dri)";
-  return finding;
+MeterFinding unavailable(std::string domain, const Unavailable& why) {
+  const bool permission = why.reason == "permission";
+  return {.domain = std::move(domain),
+          .reason = why.reason,
+          .detail = why.detail,
+          .grant = permission ? "membership of the groups render and video (/dev/kfd, /dev/dri)" : ""};
 }
 
 /// A card on its way to a meter.
@@ -97,7 +96,7 @@ std::optional<MeterFinding> prepare(const Library& library, const fs::path& pci_
   card.scope = scope_of(folder);
   Reading first;
   if (const int code = read_counter(library, card.device, &first); code != amdsmi::success) {
-    const amdsmi::Unavailable why = library.explain(code, counter_function);
+    const Unavailable why = library.explain(code, counter_function);
     return refuse(why.reason.c_str(), why.detail);
   }
   card.power = power_file(folder);
@@ -142,15 +141,11 @@ bool is_doubtful(const Card& card) {
 }
 
 MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& card) {
-  MeterFinding finding;
-  finding.domain = card.device.domain();
-  finding.scope = card.scope;
+  MeterFinding finding{.domain = card.device.domain(), .scope = card.scope};
   const auto refuse = [&](const std::string& why) {
-    finding.reason = "unsupported";
-    finding.detail = why;
+    finding.explain("unsupported", why);
     return std::move(finding);
   };
-  char text[160];
   if (card.energy.error) {
     MeterFinding absent =
         unavailable(finding.domain, library->explain(card.energy.error->code().value(), counter_function));
@@ -160,14 +155,11 @@ MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& ca
   if (!card.energy.moved()) return refuse(stood_still(counter_function, card.energy));
   if (card.watts.error)
     return refuse(std::string("the accumulator cannot be compared with the card's power: ") + card.watts.error->what());
-  std::snprintf(text, sizeof text, "the accumulator grows by %.4g W, the kernel shows %.4g W", card.counter_watts(),
-                card.kernel_watts());
-  if (!(card.counter_watts() > 0) || !(card.kernel_watts() > 0) || !card.agrees()) {
-    std::string more = text;
-    std::snprintf(text, sizeof text, ": they differ by more than a factor of %.3g, so it is not used",
-                  amdsmi::disagreement_factor);
-    return refuse(more + text);
-  }
+  const std::string text =
+      formatted("the accumulator grows by %.4g W, the kernel shows %.4g W", card.counter_watts(), card.kernel_watts());
+  if (!(card.counter_watts() > 0) || !(card.kernel_watts() > 0) || !card.agrees())
+    return refuse(text + formatted(": they differ by more than a factor of %.3g, so it is not used",
+                                   amdsmi::disagreement_factor));
   finding.detail = card.device.uuid + (card.device.uuid.empty() ? "" : "; ") + text;
   if (card.scope == EnergyScope::package) finding.detail += std::string("; ") + amdgpu::socket_note;
   finding.meter = std::make_unique<CounterMeter>(
@@ -183,10 +175,7 @@ std::vector<MeterFinding> amdsmi::find_meters_in(const fs::path& pci_devices) {
   std::vector<MeterFinding> findings;
   Unavailable why;
   const std::shared_ptr<const Library> library = Library::open(&why);
-  if (!library) {
-    findings.push_back(unavailable("amdsmi", why));
-    return findings;
-  }
+  if (!library) return MeterFinding::only(unavailable("amdsmi", why));
   std::vector<Card> cards;
   std::set<std::string> seen;
   for (Device& device : find_devices(*library)) {
@@ -205,10 +194,8 @@ std::vector<MeterFinding> amdsmi::find_meters_in(const fs::path& pci_devices) {
     else
       cards.push_back(std::move(card));
   }
-  if (cards.empty() && findings.empty()) {
-    findings.push_back(unavailable("amdsmi", {"no_driver", "the driver shows no AMD GPU"}));
-    return findings;
-  }
+  if (cards.empty() && findings.empty())
+    return MeterFinding::only(unavailable("amdsmi", {"no_driver", "the driver shows no AMD GPU"}));
   std::vector<Card*> doubtful;
   for (Card& card : cards) doubtful.push_back(&card);
   for (int look = 0; look < 2 && !doubtful.empty(); ++look) {

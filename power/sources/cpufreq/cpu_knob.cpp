@@ -1,8 +1,8 @@
-#include "power/sources/cpufreq/cpu_knob.hpp"
-
+// The frequency of all CPUs.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+
+#include "power/sources/cpufreq/policies.hpp"
 
 namespace tw::power::cpufreq {
 namespace {
@@ -11,14 +11,7 @@ unsigned long khz_of(double mhz) { return static_cast<unsigned long>(std::llroun
 double mhz_of(unsigned long khz) { return static_cast<double>(khz) / 1000; }
 
 unsigned long number(const KnobState& state, const std::string& key) {
-  const auto entry = state.find(key);
-  unsigned long value = 0;
-  if (entry != state.end()) {
-    const std::string& text = entry->second;
-    const auto end = text.data() + text.size();
-    if (const auto [stop, error] = std::from_chars(text.data(), end, value); error == std::errc() && stop == end)
-      return value;
-  }
+  if (const auto value = whole_number(state, key)) return *value;
   throw NotApplied("out_of_range", "the saved state has no whole number for " + key);
 }
 

@@ -1,7 +1,8 @@
-#include "power/sources/cpufreq/governor_knob.hpp"
-
+// The governor of all CPUs.
 #include <algorithm>
 #include <system_error>
+
+#include "power/sources/cpufreq/policies.hpp"
 
 namespace tw::power::cpufreq {
 namespace {

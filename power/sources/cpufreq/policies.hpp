@@ -33,6 +33,14 @@ class Policies {
   virtual int set_governor(unsigned cpu, const std::string& governor) = 0;   ///< 0 or an errno
 };
 
+/// The frequency of all CPUs of a node as one knob: min = max = value on every policy. The governor is not needed for
+/// that (each keeps between the two), and is the other knob. Source of the order of writes: Linux
+/// Documentation/admin-guide/pm/cpufreq.rst (scaling_min_freq must not exceed scaling_max_freq).
+std::unique_ptr<Knob> make_cpu_knob(std::unique_ptr<Policies> policies);
+/// The governor of all CPUs, the same on every policy. Its range is empty where the policies have none in common that
+/// names_of(cpu_governor) knows.
+std::unique_ptr<Knob> make_governor_knob(std::unique_ptr<Policies> policies);
+
 inline std::string name_of(unsigned cpu) { return "cpu" + std::to_string(cpu); }
 
 /// Throws NotApplied for an errno of a setter.

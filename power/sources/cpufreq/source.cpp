@@ -9,8 +9,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "power/sources/cpufreq/cpu_knob.hpp"
-#include "power/sources/cpufreq/governor_knob.hpp"
+#include "power/sources/cpufreq/policies.hpp"
 
 namespace tw::power {
 namespace {
@@ -72,22 +71,20 @@ class LibraryPolicies : public cpufreq::Policies {
     if (khz == 0) return std::nullopt;
     return khz;
   }
-  // The library says -ENODEV whatever went wrong; errno stays from the file.
-  int set_min(unsigned cpu, unsigned long khz) override {
-    errno = 0;
-    return cpufreq_modify_policy_min(cpu, khz) == 0 ? 0 : error();
-  }
-  int set_max(unsigned cpu, unsigned long khz) override {
-    errno = 0;
-    return cpufreq_modify_policy_max(cpu, khz) == 0 ? 0 : error();
-  }
+  int set_min(unsigned cpu, unsigned long khz) override { return modify(cpufreq_modify_policy_min, cpu, khz); }
+  int set_max(unsigned cpu, unsigned long khz) override { return modify(cpufreq_modify_policy_max, cpu, khz); }
   int set_governor(unsigned cpu, const std::string& governor) override {
     std::string text = governor;  // the library takes it as not const
-    errno = 0;
-    return cpufreq_modify_policy_governor(cpu, text.data()) == 0 ? 0 : error();
+    return modify(cpufreq_modify_policy_governor, cpu, text.data());
   }
 
  private:
+  /// The library says -ENODEV whatever went wrong; errno stays from the file.
+  template <class Value>
+  static int modify(int (*call)(unsigned, Value), unsigned cpu, Value value) {
+    errno = 0;
+    return call(cpu, value) == 0 ? 0 : error();
+  }
   static int error() { return errno != 0 ? errno : ENODEV; }
   [[noreturn]] static void fail(unsigned cpu, const char* file) {
     throw std::system_error(error(), std::generic_category(), file_of(cpu, file));
@@ -100,8 +97,7 @@ void judge(KnobFinding& finding, std::unique_ptr<Knob> knob, const std::vector<u
   for (const unsigned cpu : cpus)
     for (const char* file : files)
       if (finding.reason.empty() && eaccess(file_of(cpu, file).c_str(), W_OK) != 0) {
-        finding.reason = "permission";
-        finding.detail = file_of(cpu, file) + ": " + std::strerror(errno);
+        finding.explain("permission", file_of(cpu, file) + ": " + std::strerror(errno));
         finding.grant = "run as root; or as root: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" +
                         glob + " and chmod g+w on them; under Slurm: " + slurm + ", where the site allows it";
       }
@@ -111,14 +107,13 @@ void judge(KnobFinding& finding, std::unique_ptr<Knob> knob, const std::vector<u
 }  // namespace
 
 std::vector<KnobFinding> cpufreq_find_knobs() {
-  std::vector<KnobFinding> findings(2);
+  std::vector<KnobFinding> findings;
+  for (const KnobKind kind : {KnobKind::cpu_frequency, KnobKind::cpu_governor})
+    findings.push_back({.kind = kind, .domain = "cpu"});
   KnobFinding &frequency = findings[0], &governor = findings[1];
-  frequency.kind = KnobKind::cpu_frequency;
-  governor.kind = KnobKind::cpu_governor;
   const auto both = [&](const char* reason, const std::string& detail) {
-    for (KnobFinding& finding : findings) finding.domain = "cpu", finding.reason = reason, finding.detail = detail;
+    for (KnobFinding& finding : findings) finding.explain(reason, detail);
   };
-  both("", "");
   LibraryPolicies policies;
   const std::vector<unsigned> cpus = policies.cpus();
   if (cpus.empty()) {
@@ -134,16 +129,14 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
   }
   auto knob = cpufreq::make_cpu_knob(std::make_unique<LibraryPolicies>());
   if (const KnobRange range = knob->range(); range.minimum > range.maximum) {
-    frequency.reason = "unsupported";
-    frequency.detail = "the CPUs have no frequency in common";
+    frequency.explain("unsupported", "the CPUs have no frequency in common");
   } else {
     judge(frequency, std::move(knob), cpus, {"scaling_min_freq", "scaling_max_freq"}, "scaling_{min,max}_freq",
           "--cpu-freq=MIN-MAX in kHz");
   }
   knob = cpufreq::make_governor_knob(std::make_unique<LibraryPolicies>());
   if (knob->range().values.empty()) {
-    governor.reason = "unsupported";
-    governor.detail = "the CPUs list no governor in common in scaling_available_governors";
+    governor.explain("unsupported", "the CPUs list no governor in common in scaling_available_governors");
   } else {
     judge(governor, std::move(knob), cpus, {"scaling_governor"}, "scaling_governor", "--cpu-freq=GOVERNOR");
   }

@@ -14,10 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 /// A value and the refresh that it belongs to.
 struct Reading {
   std::uint64_t joules = 0, freshness = 0;
@@ -127,24 +123,19 @@ std::vector<MeterFinding> cray::find_meters_in(const fs::path& folder, double st
   std::vector<MeterFinding> findings;
   std::error_code ignored;
   const std::vector<Counter> counters = find_counters(folder);
-  if (counters.empty()) {
-    MeterFinding& none = findings.emplace_back();
-    none.domain = "cray";
-    none.reason = "no_driver";
-    none.detail =
-        folder.string() + (fs::exists(folder, ignored) ? " has no energy counters" : " is absent: not a Cray node");
-    return findings;
-  }
+  if (counters.empty())
+    return MeterFinding::only(
+        {.domain = "cray",
+         .reason = "no_driver",
+         .detail = folder.string() +
+                   (fs::exists(folder, ignored) ? " has no energy counters" : " is absent: not a Cray node")});
   const Watched freshness = watch({[&] { return sysfs::read_integer(folder / "freshness"); }})[0];
   for (const Counter& counter : counters) {
-    MeterFinding& finding = findings.emplace_back();
-    finding.domain = counter.domain;
-    finding.scope = counter.scope;
+    MeterFinding& finding = findings.emplace_back(MeterFinding{.domain = counter.domain, .scope = counter.scope});
     try {
       if (freshness.error) throw *freshness.error;
       if (!freshness.moved()) {
-        finding.reason = "unsupported";
-        finding.detail = stood_still((folder / "freshness").string(), freshness);
+        finding.explain("unsupported", stood_still((folder / "freshness").string(), freshness));
         continue;
       }
       finding.meter =

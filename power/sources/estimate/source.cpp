@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <system_error>
 
 #include "power/meter/number_text.hpp"
@@ -35,7 +34,7 @@ class EstimateMeter : public SensorMeter {
     if (now.total > last_.total && now.busy >= last_.busy)
       utilisation_ = static_cast<double>(now.busy - last_.busy) / static_cast<double>(now.total - last_.total);
     joules_ += nominal_watts_ * (estimate::idle_share + (1 - estimate::idle_share) * utilisation_) *
-               std::chrono::duration<double>(time - last_time_).count();
+               seconds_between(last_time_, time);
     last_ = now;
     last_time_ = time;
     return {time, joules_};
@@ -52,23 +51,19 @@ class EstimateMeter : public SensorMeter {
 }  // namespace
 
 std::vector<MeterFinding> estimate::find_meters_in(const fs::path& stat, double nominal_watts) {
-  std::vector<MeterFinding> findings(1);
-  MeterFinding& finding = findings[0];
-  finding.domain = "estimate:cpu";
+  MeterFinding finding{.domain = "estimate:cpu"};
   try {
     if (!std::isfinite(nominal_watts) || nominal_watts <= 0)
       throw std::system_error(EINVAL, std::generic_category(),
                               "a nominal power of " + number_text(nominal_watts) + " W");
     finding.meter = std::make_unique<EstimateMeter>(stat, nominal_watts);
     finding.scope = EnergyScope::package;
-    char text[96];
-    std::snprintf(text, sizeof text, "%g W nominal, a share of %g of it when idle: an assumption, not a measurement",
-                  nominal_watts, idle_share);
-    finding.detail = text;
+    finding.detail = formatted("%g W nominal, a share of %g of it when idle: an assumption, not a measurement",
+                               nominal_watts, idle_share);
   } catch (const std::system_error& error) {
     sysfs::explain(error, finding);
   }
-  return findings;
+  return MeterFinding::only(std::move(finding));
 }
 
 std::vector<MeterFinding> estimate_find_meters(const MeterOptions& options) {

@@ -61,8 +61,7 @@ class ExternalMeter : public SensorMeter {
     // What the clock is set by shifts the window's edges: its uncertainty holds an interval at each.
     const double most_step_seconds = std::min(0.5, update_period_seconds());
     constexpr auto pause = std::chrono::milliseconds(50);
-    const auto limit =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_seconds_));
+    const auto limit = Clock::now() + duration_of(wait_seconds_);
     while (true) {
       {
         const std::lock_guard lock(mutex_);
@@ -118,27 +117,23 @@ std::string why_far(double last, double behind) {
 }  // namespace
 
 std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file, std::optional<double> wait_seconds) {
-  std::vector<MeterFinding> findings(1);
-  MeterFinding& finding = findings[0];
-  finding.domain = "external";
-  finding.scope = EnergyScope::node;
+  MeterFinding finding{.domain = "external", .scope = EnergyScope::node};
   try {
     const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     Series series(file, now);
     series.refresh();
     const double behind = series.points().empty() ? 0 : now - series.points().back().time;
     if (series.points().size() < 2) {
-      finding.reason = "unsupported";
-      finding.detail = file.string() + " has fewer than two points: the meter must write before the run begins" +
-                       (series.hole().empty() ? "" : "; " + series.hole());
+      finding.explain("unsupported", file.string() +
+                                         " has fewer than two points: the meter must write before the run begins" +
+                                         (series.hole().empty() ? "" : "; " + series.hole()));
     } else if (std::abs(behind) > longest_silence_seconds) {
-      finding.reason = "unsupported";
-      finding.detail = file.string() + why_far(series.points().back().time, behind);
+      finding.explain("unsupported", file.string() + why_far(series.points().back().time, behind));
     } else if (series.interval_seconds() > longest_interval_seconds) {
-      finding.reason = "unsupported";
-      finding.detail = file.string() + " has a point every " + std::to_string(std::lround(series.interval_seconds())) +
-                       " s: a trial needs one every " + std::to_string(std::lround(longest_interval_seconds)) +
-                       " s at least; have the meter write more often";
+      finding.explain("unsupported",
+                      file.string() + " has a point every " + std::to_string(std::lround(series.interval_seconds())) +
+                          " s: a trial needs one every " + std::to_string(std::lround(longest_interval_seconds)) +
+                          " s at least; have the meter write more often");
     } else {
       const double wait = wait_seconds.value_or(wait_seconds_for(series.interval_seconds()));
       finding.meter = std::make_unique<ExternalMeter>(std::move(series), wait);
@@ -150,7 +145,7 @@ std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& 
     finding.detail = words_of(error);
     if (finding.reason == "permission") finding.grant = "chmod a+r " + file.string();
   }
-  return findings;
+  return MeterFinding::only(std::move(finding));
 }
 
 std::vector<MeterFinding> external_find_meters(const MeterOptions& options) {

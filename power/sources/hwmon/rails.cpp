@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "power/sources/amdgpu/integrated.hpp"
 
@@ -53,18 +54,17 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
   };
   for (const Rail& rail : rails) {
     RailUse use;
+    const auto refuse = [&use](const char* why, std::string what) { use.reason = why, use.detail = std::move(what); };
     const Socket socket = socket_of(rail);
     use.domain = "hwmon:" + (socket.rail.empty() ? rail.id : socket.rail + "-" + socket.number);
     if (is_gpu(rail)) use.domain = "amdgpu:" + rail.pci;
     const bool known_twice =
         std::any_of(uses.begin(), uses.end(), [&](const RailUse& other) { return other.domain == use.domain; });
     if (rail.battery) {
-      use.reason = "unsupported";
-      use.detail = rail.id + " is a battery sensor";
+      refuse("unsupported", rail.id + " is a battery sensor");
     } else if (known_twice) {
       use.domain += "@" + rail.id;
-      use.reason = "duplicate";
-      use.detail = rail.id + " has the label of another sensor: \"" + rail.label + "\"";
+      refuse("duplicate", rail.id + " has the label of another sensor: \"" + rail.label + "\"");
     } else if (is_gpu(rail)) {
       use.scope = rail.integrated ? EnergyScope::package : EnergyScope::device;
       if (rail.integrated) use.detail = amdgpu::socket_note;
@@ -73,23 +73,19 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
     } else if (socket.rail == "grace" || socket.rail == "package") {
       use.scope = EnergyScope::package;
     } else if ((socket.rail == "cpu" || socket.rail == "sysio") && has("grace", socket.number)) {
-      use.reason = "contained";
-      use.detail = "is part of hwmon:grace-" + socket.number;
+      refuse("contained", "is part of hwmon:grace-" + socket.number);
     } else if (socket.rail == "cpu") {
       use.scope = EnergyScope::package;
     } else if (is_system(rail) && std::count_if(rails.begin(), rails.end(), is_system) > 1) {
-      use.reason = "unsupported";
-      use.detail =
-          rail.id + " is one of several system meters without a label: whether one contains another is unknown";
+      refuse("unsupported",
+             rail.id + " is one of several system meters without a label: whether one contains another is unknown");
     } else if (is_system(rail) && std::any_of(rails.begin(), rails.end(), is_module)) {
-      use.reason = "unsupported";
-      use.detail = rail.id + " has no label: it may contain the modules, which are already counted";
+      refuse("unsupported", rail.id + " has no label: it may contain the modules, which are already counted");
     } else if (is_system(rail)) {
       use.domain = "hwmon:node";
       use.scope = EnergyScope::node;
     } else {
-      use.reason = "unsupported";
-      use.detail = rail.id + " of chip \"" + rail.chip + "\" has the unknown rail \"" + rail.label + "\"";
+      refuse("unsupported", rail.id + " of chip \"" + rail.chip + "\" has the unknown rail \"" + rail.label + "\"");
     }
     uses.push_back(std::move(use));
   }

@@ -77,11 +77,7 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
 
 void open_energy(const Sensor& sensor, const Watched& seen, MeterFinding& finding) {
   if (seen.error) throw *seen.error;
-  if (!seen.moved()) {
-    finding.reason = "unsupported";
-    finding.detail = stood_still(sensor.file.string(), seen);
-    return;
-  }
+  if (!seen.moved()) return finding.explain("unsupported", stood_still(sensor.file.string(), seen));
   finding.meter = std::make_unique<CounterMeter>(
       CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}},
       [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_integer(); }, seen.last);
@@ -109,11 +105,8 @@ std::map<const Sensor*, Watched> watch_all(const std::vector<const Sensor*>& ene
 }
 
 void open_power(const Sensor& sensor, double refresh_seconds, MeterFinding& finding) {
-  if (sysfs::read_number(sensor.file) == 0) {
-    finding.reason = "unsupported";  // integrated, it would report 0 J for what certainly uses power
-    finding.detail = sensor.file.string() + " shows 0 W";
-    return;
-  }
+  if (sysfs::read_number(sensor.file) == 0)  // integrated, it would report 0 J for what certainly uses power
+    return finding.explain("unsupported", sensor.file.string() + " shows 0 W");
   const double period_seconds = std::max(sample_seconds, sensor.average_seconds);
   const double update_seconds = std::max(period_seconds, refresh_seconds);
   finding.meter = std::make_unique<IntegratedMeter>(
@@ -136,15 +129,13 @@ std::vector<hwmon::RailUse> classify(const std::vector<Sensor>& sensors) {
 std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
   std::vector<MeterFinding> findings;
   const std::vector<Sensor> sensors = enumerate(folder);
-  if (sensors.empty()) {
-    MeterFinding& none = findings.emplace_back();
-    none.domain = "hwmon";
-    none.reason = "no_driver";
-    none.detail =
-        folder.string() + " shows no power or energy sensor: load the module acpi_power_meter where the board has one";
-    none.grant = "modprobe acpi_power_meter";
-    return findings;
-  }
+  if (sensors.empty())
+    return MeterFinding::only({.domain = "hwmon",
+                               .reason = "no_driver",
+                               .detail = folder.string() +
+                                         " shows no power or energy sensor: load the module acpi_power_meter where "
+                                         "the board has one",
+                               .grant = "modprobe acpi_power_meter"});
   const std::vector<RailUse> uses = ::tw::power::classify(sensors);
   std::vector<const Sensor*> energies, of_the_moment;
   for (std::size_t i = 0; i < sensors.size(); ++i) {
@@ -156,11 +147,8 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
   }
   const std::map<const Sensor*, Watched> seen = watch_all(energies, of_the_moment);
   for (std::size_t i = 0; i < sensors.size(); ++i) {
-    MeterFinding& finding = findings.emplace_back();
-    finding.domain = uses[i].domain;
-    finding.scope = uses[i].scope;
-    finding.reason = uses[i].reason;
-    finding.detail = uses[i].detail;
+    MeterFinding& finding = findings.emplace_back(MeterFinding{
+        .domain = uses[i].domain, .scope = uses[i].scope, .reason = uses[i].reason, .detail = uses[i].detail});
     if (!finding.scope) continue;
     try {
       if (sensors[i].is_energy)

@@ -102,40 +102,36 @@ double ipmi::parse_reading(const std::string& output) {
 }
 
 std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
-  std::vector<MeterFinding> findings(1);
-  MeterFinding& finding = findings[0];
-  finding.domain = "ipmi";
   std::error_code none;
   const auto device = std::find_if(options.devices.begin(), options.devices.end(),
                                    [&](const fs::path& one) { return fs::exists(one, none); });
-  if (device == options.devices.end()) {
-    finding.reason = "no_driver";
-    finding.detail = "no /dev/ipmi0: no management controller, or the modules ipmi_si and ipmi_devintf are not loaded";
-    finding.grant = "modprobe ipmi_si; modprobe ipmi_devintf";
-  } else if (hwmon::reads_node(options.hwmon)) {
-    finding.reason = "duplicate";
-    finding.detail =
-        "the kernel shows the node's power in " + options.hwmon.string() + ", read without starting a program";
-  } else if (faccessat(AT_FDCWD, device->c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
-    finding.domain = dcmi_domain;
-    finding.scope = EnergyScope::node;
-    finding.reason = "permission";
-    finding.detail = device->string() + ": " + std::generic_category().message(errno);
+  if (device == options.devices.end())
+    return MeterFinding::only({.domain = "ipmi",
+                               .reason = "no_driver",
+                               .detail = "no /dev/ipmi0: no management controller, or the modules ipmi_si and "
+                                         "ipmi_devintf are not loaded",
+                               .grant = "modprobe ipmi_si; modprobe ipmi_devintf"});
+  if (hwmon::reads_node(options.hwmon))
+    return MeterFinding::only({.domain = "ipmi",
+                               .reason = "duplicate",
+                               .detail = "the kernel shows the node's power in " + options.hwmon.string() +
+                                         ", read without starting a program"});
+  MeterFinding finding{.domain = dcmi_domain, .scope = EnergyScope::node};
+  if (faccessat(AT_FDCWD, device->c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
+    finding.explain("permission", device->string() + ": " + std::generic_category().message(errno));
     finding.grant =
         "udev rule: KERNEL==\"ipmi0\", GROUP=\"GROUP\", MODE=\"0660\" (gives the group full control of the "
         "management controller)";
-  } else {
-    finding.domain = dcmi_domain;
-    finding.scope = EnergyScope::node;
-    try {
-      finding.meter = std::make_unique<DcmiMeter>(options, std::make_shared<ToolTimes>());
-      finding.counted = true;
-    } catch (const std::system_error& error) {
-      sysfs::explain(error, finding);
-      if (error.code().value() == ENOENT) finding.grant = "the program ipmitool on PATH";
-    }
+    return MeterFinding::only(std::move(finding));
   }
-  return findings;
+  try {
+    finding.meter = std::make_unique<DcmiMeter>(options, std::make_shared<ToolTimes>());
+    finding.counted = true;
+  } catch (const std::system_error& error) {
+    sysfs::explain(error, finding);
+    if (error.code().value() == ENOENT) finding.grant = "the program ipmitool on PATH";
+  }
+  return MeterFinding::only(std::move(finding));
 }
 
 std::vector<MeterFinding> ipmi_find_meters(const MeterOptions&) { return ipmi::find_meters_in({}); }

@@ -2,14 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <thread>
 #include <utility>
 
 #include "power/knob/knob.hpp"
+#include "power/meter/number_text.hpp"
 #include "power/sources/nvml/library.hpp"
 #include "power/sources/nvml/power_sensor.hpp"
 
@@ -20,15 +19,9 @@ using nvml::call;
 using nvml::Device;
 using nvml::Library;
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
-
 /// A set point that the driver answered with an error.
 [[noreturn]] void refuse(const Library& library, int code, const char* function, const std::string& what) {
-  const nvml::Unavailable why = library.explain(code, function);
+  const Unavailable why = library.explain(code, function);
   const bool known = why.reason == "permission" || why.reason == "unsupported";
   const std::string reason = code == nvml::invalid_argument ? "out_of_range" : known ? why.reason : "refused";
   throw NotApplied(reason, what + ": " + why.detail + (reason == "permission" ? "; it takes root" : ""));
@@ -96,12 +89,12 @@ class ClockKnob : public Knob {
   KnobRange range() const override { return {values_.front(), values_.back(), values_}; }
   std::optional<double> get() override { return std::nullopt; }
   double set(double value) override {
-    const std::string what = domain() + " " + to_string(kind_.kind) + " = " + short_number(value);
+    const std::string what = domain() + " " + to_string(kind_.kind) + " = " + number_text(value);
     if (!std::binary_search(values_.begin(), values_.end(), value))
       throw NotApplied("out_of_range", what + ": not among the " + std::to_string(values_.size()) +
-                                           " clocks that the GPU lists, " + short_number(values_.front()) + " to " +
-                                           short_number(values_.back()) + "; the nearest is " +
-                                           short_number(nearest(value)));
+                                           " clocks that the GPU lists, " + number_text(values_.front()) + " to " +
+                                           number_text(values_.back()) + "; the nearest is " +
+                                           number_text(nearest(value)));
     const auto mhz = static_cast<unsigned>(value);
     if (const int code = call((*library_).*kind_.set, device_.handle, mhz, mhz); code != nvml::success)
       refuse(*library_, code, kind_.set_name, what);
@@ -175,7 +168,7 @@ class PowerLimitKnob : public Knob {
   KnobRange range() const override { return {minimum_mw_ * 1e-3, maximum_mw_ * 1e-3, {}}; }
   std::optional<double> get() override { return requested_mw() * 1e-3; }
   double set(double value) override {
-    write(std::round(value * 1e3), true, domain() + " gpu_power_limit_w = " + short_number(value));
+    write(std::round(value * 1e3), true, domain() + " gpu_power_limit_w = " + number_text(value));
     return requested_mw() * 1e-3;
   }
   std::optional<double> observe() override {
@@ -191,12 +184,10 @@ class PowerLimitKnob : public Knob {
     const auto entry = found.find("requested_mw");
     const std::string text = entry == found.end() ? "" : entry->second;
     const std::string what = domain() + " gpu_power_limit_w, found as \"" + text + "\" mW";
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      throw NotApplied("out_of_range", what + ": not a number");
+    const auto value = whole_number(found, "requested_mw");
+    if (!value) throw NotApplied("out_of_range", what + ": not a number");
     // Another limit, the board's say, may have held the GPU lower when this was found, too.
-    write(value, false, what);
+    write(static_cast<double>(*value), false, what);
   }
 
  private:
@@ -214,8 +205,8 @@ class PowerLimitKnob : public Knob {
   /// Writes, and reads back for a moment: drivers take it within milliseconds. `binding`: no other limit may lie below.
   void write(double milliwatts, bool binding, const std::string& what) {
     if (!(milliwatts >= minimum_mw_ && milliwatts <= maximum_mw_))
-      throw NotApplied("out_of_range", what + ": the GPU accepts " + short_number(minimum_mw_ * 1e-3) + " to " +
-                                           short_number(maximum_mw_ * 1e-3) + " W");
+      throw NotApplied("out_of_range", what + ": the GPU accepts " + number_text(minimum_mw_ * 1e-3) + " to " +
+                                           number_text(maximum_mw_ * 1e-3) + " W");
     const int code =
         call(library_->nvmlDeviceSetPowerManagementLimit, device_.handle, static_cast<unsigned>(milliwatts));
     if (code != nvml::success) refuse(*library_, code, "nvmlDeviceSetPowerManagementLimit", what);
@@ -229,8 +220,8 @@ class PowerLimitKnob : public Knob {
       if (std::abs(accepted - milliwatts) < rounding_mw && (!binding || enforced > accepted - rounding_mw)) return;
     }
     if (std::abs(accepted - milliwatts) >= rounding_mw)
-      throw NotApplied("clamped", what + ": reads back as " + short_number(accepted * 1e-3) + " W");
-    throw NotApplied("clamped", what + ": another limit holds the GPU at " + short_number(enforced * 1e-3) + " W");
+      throw NotApplied("clamped", what + ": reads back as " + number_text(accepted * 1e-3) + " W");
+    throw NotApplied("clamped", what + ": another limit holds the GPU at " + number_text(enforced * 1e-3) + " W");
   }
 
   std::shared_ptr<const Library> library_;
@@ -239,13 +230,8 @@ class PowerLimitKnob : public Knob {
   unsigned minimum_mw_, maximum_mw_;
 };
 
-KnobFinding unavailable(KnobKind kind, std::string domain, nvml::Unavailable why) {
-  KnobFinding finding;
-  finding.kind = kind;
-  finding.domain = std::move(domain);
-  finding.reason = std::move(why.reason);
-  finding.detail = std::move(why.detail);
-  return finding;
+KnobFinding unavailable(KnobKind kind, std::string domain, Unavailable why) {
+  return {.kind = kind, .domain = std::move(domain), .reason = std::move(why.reason), .detail = std::move(why.detail)};
 }
 
 KnobFinding available(std::unique_ptr<Knob> knob, const Device& device) {
@@ -267,11 +253,11 @@ KnobFinding available(std::unique_ptr<Knob> knob, const Device& device) {
 
 std::vector<KnobFinding> nvml_find_knobs() {
   std::vector<KnobFinding> findings;
-  const auto for_each_kind = [&](const std::string& domain, const nvml::Unavailable& why) {
+  const auto for_each_kind = [&](const std::string& domain, const Unavailable& why) {
     for (const KnobKind kind : {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit})
       findings.push_back(unavailable(kind, domain, why));
   };
-  nvml::Unavailable why;
+  Unavailable why;
   const std::shared_ptr<const Library> library = Library::open(&why);
   if (!library) {
     for_each_kind("nvml", why);

@@ -1,24 +1,12 @@
 #include "power/sources/nvml/library.hpp"
 
 #include <cstdlib>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <charconv>
 
 namespace tw::power::nvml {
 namespace {
-
-class Category : public std::error_category {
- public:
-  const char* name() const noexcept override { return "nvml"; }
-  std::string message(int code) const override { return "NVML error " + std::to_string(code); }
-};
-
-const std::error_category& category() {
-  static const Category one;
-  return one;
-}
 
 const char* reason_of(int code) {
   switch (code) {
@@ -53,92 +41,6 @@ const char* advice_of(int code) {
       return "";
   }
 }
-
-}  // namespace
-
-std::shared_ptr<const Library> Library::open(Unavailable* why, const char* name) {
-  std::shared_ptr<Library> library(new Library);
-  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle_) {
-    const char* text = dlerror();
-    *why = {"no_driver", std::string(text ? text : name) + "; it comes with NVIDIA's driver"};
-    return nullptr;
-  }
-#define TW_NVML(symbol, parameters) \
-  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol));
-#include "power/sources/nvml/functions.def"
-#undef TW_NVML
-  library->error_string_ =
-      reinterpret_cast<decltype(library->error_string_)>(dlsym(library->handle_, "nvmlErrorString"));
-  const int code = call(library->nvmlInit_v2);
-  library->initialised_ = code == success;
-  if (code == success) return library;
-  *why = library->explain(code, "nvmlInit_v2");
-  return nullptr;
-}
-
-Library::~Library() {
-  if (initialised_) call(nvmlShutdown);
-  if (handle_) dlclose(handle_);
-}
-
-std::string Library::driver_version() const {
-  char version[80] = {};
-  return call(nvmlSystemGetDriverVersion, version, static_cast<unsigned>(sizeof version)) == success ? version : "";
-}
-
-std::string Library::text(int code) const {
-  const char* words = error_string_ ? error_string_(code) : nullptr;
-  const std::string number = "NVML error " + std::to_string(code);
-  return words ? words + (" (" + number + ")") : number;
-}
-
-Unavailable Library::explain(int code, const char* function) const {
-  if (code == function_not_found)
-    return {"unsupported", std::string(default_library) + " has no symbol " + function + ": update the driver"};
-  return {reason_of(code), std::string(function) + ": " + text(code) + advice_of(code)};
-}
-
-void Library::fail(int code, const char* function, const std::string& domain) const {
-  const char* words = error_string_ ? error_string_(code) : nullptr;
-  throw std::system_error(code, category(), domain + ": " + function + ": " + (words ? words : "failed"));
-}
-
-std::vector<Device> find_devices(const Library& library) {
-  std::vector<Device> devices;
-  unsigned count = 0;
-  if (const int code = call(library.nvmlDeviceGetCount_v2, &count); code != success) {
-    devices.emplace_back().error = library.explain(code, "nvmlDeviceGetCount_v2");
-    return devices;
-  }
-  for (unsigned index = 0; index < count; ++index) {
-    Device& device = devices.emplace_back();
-    device.uuid = "#" + std::to_string(index);
-    const char* function = "nvmlDeviceGetHandleByIndex_v2";
-    int code = call(library.nvmlDeviceGetHandleByIndex_v2, index, &device.handle);
-    char text[96] = {};
-    if (code == success) {
-      function = "nvmlDeviceGetUUID";
-      code = call(library.nvmlDeviceGetUUID, device.handle, text, static_cast<unsigned>(sizeof text));
-    }
-    if (code != success) {
-      device.error = library.explain(code, function);
-      continue;
-    }
-    device.uuid = text;
-    text[0] = '\0';
-    if (call(library.nvmlDeviceGetName, device.handle, text, static_cast<unsigned>(sizeof text)) == success)
-      device.name = text;
-    unsigned current = 0, pending = 0;
-    device.mig = call(library.nvmlDeviceGetMigMode, device.handle, &current, &pending) == success && current == 1;
-    PciInfo pci{};
-    if (call(library.nvmlDeviceGetPciInfo_v3, device.handle, &pci) == success)
-      device.pci = std::uint64_t{pci.domain} << 32 | std::uint64_t{pci.bus} << 16 | pci.device;
-  }
-  return devices;
-}
-
-namespace {
 
 /// The GPU that a MIG instance is a part of; empty where the driver does not know it.
 std::string whole_of(const Library& library, const std::string& instance) {
@@ -175,6 +77,83 @@ std::string why_not_numbered(const std::vector<Device>& all, const std::vector<D
 
 }  // namespace
 
+std::shared_ptr<const Library> Library::open(Unavailable* why, const char* name) {
+  std::shared_ptr<Library> library(new Library);
+  if (std::string words; !library->file_.open({name}, &words)) {
+    *why = {"no_driver", words + "; it comes with NVIDIA's driver"};
+    return nullptr;
+  }
+#define TW_NVML(symbol, parameters) library->file_.find(library->symbol, #symbol);
+#include "power/sources/nvml/functions.def"
+#undef TW_NVML
+  library->file_.find(library->error_string_, "nvmlErrorString");
+  const int code = call(library->nvmlInit_v2);
+  library->initialised_ = code == success;
+  if (code == success) return library;
+  *why = library->explain(code, "nvmlInit_v2");
+  return nullptr;
+}
+
+Library::~Library() {
+  if (initialised_) call(nvmlShutdown);
+}
+
+std::string Library::driver_version() const {
+  char version[80] = {};
+  return call(nvmlSystemGetDriverVersion, version, static_cast<unsigned>(sizeof version)) == success ? version : "";
+}
+
+std::string Library::text(int code) const {
+  const char* words = error_string_ ? error_string_(code) : nullptr;
+  const std::string number = "NVML error " + std::to_string(code);
+  return words ? words + (" (" + number + ")") : number;
+}
+
+Unavailable Library::explain(int code, const char* function) const {
+  if (code == function_not_found)
+    return {"unsupported", std::string(default_library) + " has no symbol " + function + ": update the driver"};
+  return {reason_of(code), std::string(function) + ": " + text(code) + advice_of(code)};
+}
+
+void Library::fail(int code, const char* function, const std::string& domain) const {
+  const char* words = error_string_ ? error_string_(code) : nullptr;
+  static const ErrorNumbers numbers("nvml", "NVML");
+  throw std::system_error(code, numbers, domain + ": " + function + ": " + (words ? words : "failed"));
+}
+
+std::vector<Device> find_devices(const Library& library) {
+  std::vector<Device> devices;
+  unsigned count = 0;
+  if (const int code = call(library.nvmlDeviceGetCount_v2, &count); code != success) {
+    devices.emplace_back().error = library.explain(code, "nvmlDeviceGetCount_v2");
+    return devices;
+  }
+  for (unsigned index = 0; index < count; ++index) {
+    Device& device = devices.emplace_back();
+    device.uuid = "#" + std::to_string(index);
+    const char* function = "nvmlDeviceGetHandleByIndex_v2";
+    int code = call(library.nvmlDeviceGetHandleByIndex_v2, index, &device.handle);
+    char text[96] = {};
+    if (code == success) {
+      function = "nvmlDeviceGetUUID";
+      code = call(library.nvmlDeviceGetUUID, device.handle, text, static_cast<unsigned>(sizeof text));
+    }
+    if (code != success) {
+      device.error = library.explain(code, function);
+      continue;
+    }
+    device.uuid = text;
+    text[0] = '\0';
+    if (call(library.nvmlDeviceGetName, device.handle, text, static_cast<unsigned>(sizeof text)) == success)
+      device.name = text;
+    unsigned current = 0, pending = 0;
+    device.mig = call(library.nvmlDeviceGetMigMode, device.handle, &current, &pending) == success && current == 1;
+    PciInfo pci{};
+    if (call(library.nvmlDeviceGetPciInfo_v3, device.handle, &pci) == success)
+      device.pci = std::uint64_t{pci.domain} << 32 | std::uint64_t{pci.bus} << 16 | pci.device;
+  }
+  return devices;
+}
 Named visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible,
                       bool by_pci_bus) {
   std::vector<Device> usable;

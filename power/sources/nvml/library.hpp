@@ -6,20 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "power/sources/gpu_sight.hpp"
 #include "power/sources/nvml/abi.hpp"
+#include "power/sources/shared_library.hpp"
 
 namespace tw::power::nvml {
 
 inline constexpr const char* default_library = "libnvidia-ml.so.1";
-
-/// Why something is unavailable: `reason` as in MeterFinding, `detail` for people.
-struct Unavailable {
-  std::string reason, detail;
-};
 
 /// The open library, initialised; closed with the last one who holds it. All functions may be called from any thread.
 /// A function that this version of the library lacks is null.
@@ -47,7 +42,7 @@ class Library {
  private:
   Library() = default;
   const char* (*error_string_)(int) = nullptr;
-  void* handle_ = nullptr;
+  SharedLibrary file_;
   bool initialised_ = false;
 };
 

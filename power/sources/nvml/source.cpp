@@ -62,14 +62,14 @@ void observe(const Library& library, std::vector<Gpu>& gpus) {
   }
 }
 
-MeterFinding unavailable(std::string domain, const nvml::Unavailable& why) {
-  MeterFinding finding;
-  finding.domain = std::move(domain);
-  finding.reason = why.reason;
-  finding.detail = why.detail;
-  if (why.reason == "permission")
-    finding.grant = "the device files /dev/nvidiactl and /dev/nvidia* inside the container or the job's cgroup";
-  return finding;
+MeterFinding unavailable(std::string domain, const Unavailable& why) {
+  const bool permission = why.reason == "permission";
+  return {.domain = std::move(domain),
+          .reason = why.reason,
+          .detail = why.detail,
+          .grant = permission
+                       ? "the device files /dev/nvidiactl and /dev/nvidia* inside the container or the job's cgroup"
+                       : ""};
 }
 
 /// What people must know about a GPU's joules.
@@ -96,9 +96,8 @@ MeterFinding counter_finding(const std::shared_ptr<const Library>& library, cons
     finding.shared = gpu.device.mig;
     return finding;
   }
-  const nvml::Unavailable why = gpu.energy.error
-                                    ? library->explain(gpu.energy.error->code().value(), counter_function)
-                                    : nvml::Unavailable{"unsupported", stood_still(counter_function, gpu.energy)};
+  const Unavailable why = gpu.energy.error ? library->explain(gpu.energy.error->code().value(), counter_function)
+                                           : Unavailable{"unsupported", stood_still(counter_function, gpu.energy)};
   finding = unavailable(gpu.device.domain(), why);
   if (!gpu.power.error)
     finding.detail += "; power is integrated instead";
@@ -143,12 +142,9 @@ MeterFinding power_finding(const Gpu& gpu, const Library& library) {
 
 std::vector<MeterFinding> nvml_find_meters(const MeterOptions&) {
   std::vector<MeterFinding> findings;
-  nvml::Unavailable why;
+  Unavailable why;
   const std::shared_ptr<const Library> library = Library::open(&why);
-  if (!library) {
-    findings.push_back(unavailable("nvml", why));
-    return findings;
-  }
+  if (!library) return MeterFinding::only(unavailable("nvml", why));
   std::vector<Gpu> gpus;
   for (Device& device : nvml::find_devices(*library)) {
     if (device.error.reason.empty()) {
@@ -158,11 +154,8 @@ std::vector<MeterFinding> nvml_find_meters(const MeterOptions&) {
       findings.push_back(unavailable(device.uuid.empty() ? "nvml" : device.domain(), device.error));
     }
   }
-  if (gpus.empty() && findings.empty()) {
-    findings.push_back(unavailable("nvml", {"no_driver", "the driver shows no GPU"}));
-    return findings;
-  }
-
+  if (gpus.empty() && findings.empty())
+    return MeterFinding::only(unavailable("nvml", {"no_driver", "the driver shows no GPU"}));
   observe(*library, gpus);
   for (const Gpu& gpu : gpus) {
     findings.push_back(counter_finding(library, gpu));

@@ -252,7 +252,7 @@ const std::array<NvmlTelemetry::Quantity, 11> NvmlTelemetry::quantities = {{
 
 std::vector<TelemetryFinding> nvml_find_telemetry() {
   std::vector<TelemetryFinding> findings;
-  nvml::Unavailable why;
+  Unavailable why;
   const std::shared_ptr<const Library> library = Library::open(&why);
   if (!library) {
     findings.push_back({"nvml", nullptr, why.reason, why.detail});

@@ -30,19 +30,16 @@ class Event {
     attributes.size = sizeof attributes;
     attributes.type = type;
     attributes.config = config;
-    descriptor_ = static_cast<int>(
-        syscall(SYS_perf_event_open, &attributes, /*pid*/ -1, cpu, /*group*/ -1, PERF_FLAG_FD_CLOEXEC));
-    if (descriptor_ < 0)
+    descriptor_ = Descriptor(static_cast<int>(
+        syscall(SYS_perf_event_open, &attributes, /*pid*/ -1, cpu, /*group*/ -1, PERF_FLAG_FD_CLOEXEC)));
+    if (descriptor_.get() < 0)
       throw std::system_error(errno, std::generic_category(),
                               domain_ + ": perf_event_open on CPU " + std::to_string(cpu));
   }
-  ~Event() { close(descriptor_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
 
   std::uint64_t count() const {
     std::uint64_t value = 0;
-    const ssize_t bytes = ::read(descriptor_, &value, sizeof value);
+    const ssize_t bytes = ::read(descriptor_.get(), &value, sizeof value);
     if (bytes == sizeof value) return value;
     // An event that was put into an error state reads as end of file.
     throw std::system_error(bytes < 0 ? errno : ENODEV, std::generic_category(), domain_);
@@ -50,7 +47,7 @@ class Event {
 
  private:
   std::string domain_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// "event=0x02" in the bits that format/event names ("config:0-7").
@@ -93,12 +90,29 @@ std::map<int, std::string> name_cpus(const std::map<int, std::uint64_t>& package
 
 /// AMD's (and Hygon's) counter is the package's, but some kernels open it on each die of one.
 bool counts_whole_packages(const fs::path& cpus) {
-  try {
-    const std::string modalias = sysfs::read_text(cpus / "modalias");
-    return modalias.find(",ven0002") != std::string::npos || modalias.find(",ven0009") != std::string::npos;
-  } catch (const std::system_error&) {
-    return false;
-  }
+  const std::string modalias = sysfs::text_or_empty(cpus / "modalias");
+  return modalias.find(",ven0002") != std::string::npos || modalias.find(",ven0009") != std::string::npos;
+}
+
+/// The folder of the events, and the CPUs that they are opened on.
+struct Pmu {
+  fs::path folder;
+  std::uint32_t type = 0;
+  std::vector<int> mask;
+  std::map<int, std::uint64_t> packages;  // of the mask's CPUs
+  std::map<int, std::string> names;       // likewise
+  bool whole_packages = false;
+};
+Pmu read_pmu(const fs::path& folder, const fs::path& cpus) {
+  Pmu pmu{folder,
+          static_cast<std::uint32_t>(sysfs::read_integer(folder / "type")),
+          sysfs::read_list(folder / "cpumask"),
+          {},
+          {},
+          counts_whole_packages(cpus)};
+  pmu.packages = find_packages(pmu.mask, cpus);
+  pmu.names = name_cpus(pmu.packages, cpus);
+  return pmu;
 }
 
 struct Wanted {
@@ -120,104 +134,91 @@ struct Sensor {
 void explain(const std::system_error& error, MeterFinding& finding) {
   sysfs::explain(error, finding);
   if (finding.reason != "permission") return;
-  try {
-    finding.detail += "; kernel.perf_event_paranoid is " + sysfs::read_text("/proc/sys/kernel/perf_event_paranoid");
-  } catch (const std::system_error&) {  // then without
-  }
+  if (const std::string level = sysfs::text_or_empty("/proc/sys/kernel/perf_event_paranoid"); !level.empty())
+    finding.detail += "; kernel.perf_event_paranoid is " + level;
   finding.grant = "setcap cap_perfmon=ep PROGRAM, or sysctl kernel.perf_event_paranoid=0";
+}
+
+void open_event(const Pmu& pmu, const std::string& event, int cpu, Sensor& sensor) {
+  const std::string path = (pmu.folder / "events" / event).string();
+  try {
+    const std::string unit = sysfs::read_text(path + ".unit");
+    sensor.joules_per_count = sysfs::read_number(path + ".scale");
+    if (unit != "Joules" || !(sensor.joules_per_count > 0))
+      throw std::system_error(EINVAL, std::generic_category(),
+                              path + " counts " + number_text(sensor.joules_per_count) + " " + unit);
+    sensor.event = std::make_shared<Event>(pmu.type, read_config(pmu.folder, event), cpu, sensor.finding.domain);
+  } catch (const std::system_error& error) {
+    explain(error, sensor.finding);
+  }
+}
+
+std::vector<Sensor> open_sensors(const Pmu& pmu) {
+  std::set<std::pair<std::string, std::uint64_t>> packages_seen;
+  std::vector<Sensor> sensors;
+  for (const Wanted& wanted : wanted_events) {
+    std::error_code ignored;
+    if (!fs::exists(pmu.folder / "events" / wanted.event, ignored)) continue;
+    for (const int cpu : pmu.mask) {
+      const bool platform = wanted.scope == EnergyScope::node;
+      if (platform && cpu != pmu.mask.front()) continue;  // one counter, whichever package is asked
+      Sensor& sensor = sensors.emplace_back();
+      sensor.finding.domain = "perf:" + (platform ? "psys" : pmu.names.at(cpu) + wanted.suffix);
+      if (!platform && pmu.whole_packages && !packages_seen.insert({wanted.event, pmu.packages.at(cpu)}).second) {
+        sensor.finding.explain("duplicate",
+                               "this vendor's counter covers the package, which another die already reports");
+        continue;
+      }
+      sensor.finding.scope = wanted.scope;
+      open_event(pmu, wanted.event, cpu, sensor);
+    }
+  }
+  return sensors;
+}
+
+void judge(Sensor& sensor, const Watched& seen) {
+  MeterFinding& finding = sensor.finding;
+  if (seen.error) return explain(*seen.error, finding);
+  if (!seen.moved()) return finding.explain("unsupported", stood_still(finding.domain, seen));
+  finding.meter = std::make_unique<CounterMeter>(
+      CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}, sensor.joules_per_count},
+      [event = sensor.event] { return event->count(); }, seen.last);
+  finding.counted = true;
 }
 
 }  // namespace
 
 std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::path& cpus) {
-  std::vector<MeterFinding> findings;
-  std::uint32_t type = 0;
-  std::vector<int> mask;
-  std::map<int, std::uint64_t> packages;
-  std::map<int, std::string> names;
-  try {
-    std::error_code ignored;
-    if (!fs::exists(pmu, ignored)) {
-      MeterFinding& none = findings.emplace_back();
-      none.domain = "perf";
-      none.reason = "no_driver";
-      none.detail =
-          pmu.string() + " does not exist: load the module rapl; most virtual machines and non-x86 CPUs have none";
-      none.grant = "modprobe rapl";
-      return findings;
-    }
-    type = static_cast<std::uint32_t>(sysfs::read_integer(pmu / "type"));
-    mask = sysfs::read_list(pmu / "cpumask");
-    packages = find_packages(mask, cpus);
-    names = name_cpus(packages, cpus);
-  } catch (const std::system_error& error) {
-    MeterFinding& none = findings.emplace_back();
-    none.domain = "perf";
-    explain(error, none);
-    return findings;
-  }
-
-  const bool whole_packages = counts_whole_packages(cpus);
-  std::set<std::pair<std::string, std::uint64_t>> packages_seen;
+  std::error_code ignored;
+  if (!fs::exists(pmu, ignored))
+    return MeterFinding::only(
+        {.domain = "perf",
+         .reason = "no_driver",
+         .detail =
+             pmu.string() + " does not exist: load the module rapl; most virtual machines and non-x86 CPUs have none",
+         .grant = "modprobe rapl"});
   std::vector<Sensor> sensors;
-  for (const Wanted& wanted : wanted_events) {
-    std::error_code ignored;
-    if (!fs::exists(pmu / "events" / wanted.event, ignored)) continue;
-    for (const int cpu : mask) {
-      const bool platform = wanted.scope == EnergyScope::node;
-      if (platform && cpu != mask.front()) continue;  // one counter, whichever package is asked
-      Sensor& sensor = sensors.emplace_back();
-      MeterFinding& finding = sensor.finding;
-      finding.domain = "perf:" + (platform ? "psys" : names.at(cpu) + wanted.suffix);
-      if (!platform && whole_packages && !packages_seen.insert({wanted.event, packages.at(cpu)}).second) {
-        finding.reason = "duplicate";
-        finding.detail = "this vendor's counter covers the package, which another die already reports";
-        continue;
-      }
-      finding.scope = wanted.scope;
-      try {
-        const std::string event = wanted.event, unit = sysfs::read_text(pmu / "events" / (event + ".unit"));
-        sensor.joules_per_count = sysfs::read_number(pmu / "events" / (event + ".scale"));
-        if (unit != "Joules" || !(sensor.joules_per_count > 0))
-          throw std::system_error(
-              EINVAL, std::generic_category(),
-              (pmu / "events" / event).string() + " counts " + number_text(sensor.joules_per_count) + " " + unit);
-        sensor.event = std::make_shared<Event>(type, read_config(pmu, event), cpu, finding.domain);
-      } catch (const std::system_error& error) {
-        explain(error, finding);
-      }
-    }
+  try {
+    sensors = open_sensors(read_pmu(pmu, cpus));
+  } catch (const std::system_error& error) {
+    MeterFinding none{.domain = "perf"};
+    explain(error, none);
+    return MeterFinding::only(std::move(none));
   }
-  if (sensors.empty()) {
-    MeterFinding& none = findings.emplace_back();
-    none.domain = "perf";
-    none.reason = "unsupported";
-    none.detail = pmu.string() + " has none of the events energy-pkg, energy-ram, energy-psys";
-    return findings;
-  }
+  if (sensors.empty())
+    return MeterFinding::only({.domain = "perf",
+                               .reason = "unsupported",
+                               .detail = pmu.string() + " has none of the events energy-pkg, energy-ram, energy-psys"});
 
   std::vector<std::function<std::uint64_t()>> counters;
   for (const Sensor& sensor : sensors)
     if (sensor.event) counters.push_back([event = sensor.event.get()] { return event->count(); });
   const std::vector<Watched> watched = watch(counters);
   std::size_t next = 0;
+  std::vector<MeterFinding> findings;
   for (Sensor& sensor : sensors) {
-    MeterFinding& finding = sensor.finding;
-    if (sensor.event) {
-      const Watched& seen = watched[next++];
-      if (seen.error) {
-        explain(*seen.error, finding);
-      } else if (!seen.moved()) {
-        finding.reason = "unsupported";
-        finding.detail = stood_still(finding.domain, seen);
-      } else {
-        finding.meter = std::make_unique<CounterMeter>(
-            CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}, sensor.joules_per_count},
-            [event = sensor.event] { return event->count(); }, seen.last);
-        finding.counted = true;
-      }
-    }
-    findings.push_back(std::move(finding));
+    if (sensor.event) judge(sensor, watched[next++]);
+    findings.push_back(std::move(sensor.finding));
   }
   return findings;
 }

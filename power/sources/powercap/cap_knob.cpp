@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -197,13 +196,7 @@ class CapKnob : public Knob {
 
   State from_state(const KnobState& saved) const {
     const auto number = [&](const char* key) {
-      const auto entry = saved.find(key);
-      std::uint64_t value = 0;
-      if (entry != saved.end()) {
-        const std::string& text = entry->second;
-        const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error == std::errc() && stop == text.data() + text.size()) return value;
-      }
+      if (const auto value = whole_number(saved, key)) return *value;
       throw NotApplied("out_of_range", domain_ + ": the saved state has no whole number for " + key);
     };
     State state;

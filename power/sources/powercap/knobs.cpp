@@ -18,18 +18,10 @@ class LibraryCap : public powercap::CapAccess {
   LibraryCap(powercap::Zone zone, std::uint32_t constraint) : zone_(std::move(zone)), constraint_(constraint) {}
 
   std::string path() const override { return zone_.path() + "/constraint_" + std::to_string(constraint_); }
-  int get_limit_uw(std::uint64_t* value) override {
-    return powercap_sysfs_constraint_get_power_limit_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
-  int set_limit_uw(std::uint64_t value) override {
-    return powercap_sysfs_constraint_set_power_limit_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
-  int get_window_us(std::uint64_t* value) override {
-    return powercap_sysfs_constraint_get_time_window_us(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
-  int set_window_us(std::uint64_t value) override {
-    return powercap_sysfs_constraint_set_time_window_us(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
+  int get_limit_uw(std::uint64_t* value) override { return call(powercap_sysfs_constraint_get_power_limit_uw, value); }
+  int set_limit_uw(std::uint64_t value) override { return call(powercap_sysfs_constraint_set_power_limit_uw, value); }
+  int get_window_us(std::uint64_t* value) override { return call(powercap_sysfs_constraint_get_time_window_us, value); }
+  int set_window_us(std::uint64_t value) override { return call(powercap_sysfs_constraint_set_time_window_us, value); }
   int get_enabled(bool* value) override {
     std::uint32_t number = 0;
     const int error = powercap_sysfs_zone_get_enabled(type(), zone_.ids.data(), zone_.depth, &number);
@@ -39,17 +31,17 @@ class LibraryCap : public powercap::CapAccess {
   int set_enabled(bool value) override {
     return powercap_sysfs_zone_set_enabled(type(), zone_.ids.data(), zone_.depth, value ? 1 : 0);
   }
-  int get_maximum_uw(std::uint64_t* value) override {
-    return powercap_sysfs_constraint_get_max_power_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
-  int get_minimum_uw(std::uint64_t* value) override {
-    return powercap_sysfs_constraint_get_min_power_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
-  }
+  int get_maximum_uw(std::uint64_t* value) override { return call(powercap_sysfs_constraint_get_max_power_uw, value); }
+  int get_minimum_uw(std::uint64_t* value) override { return call(powercap_sysfs_constraint_get_min_power_uw, value); }
   int get_energy_uj(std::uint64_t* value) override { return zone_.energy_uj(value); }
   int get_energy_range_uj(std::uint64_t* value) override { return zone_.range_uj(value); }
 
  private:
   const char* type() const { return zone_.name.control_type.c_str(); }
+  template <class Function, class Value>
+  int call(Function* of_constraint, Value value) const {
+    return of_constraint(type(), zone_.ids.data(), zone_.depth, constraint_, value);
+  }
   powercap::Zone zone_;
   std::uint32_t constraint_;
 };
@@ -76,21 +68,18 @@ std::vector<KnobFinding> powercap_find_knobs() {
   for (std::size_t i = 0; i < zones.size(); ++i) {
     const powercap::Zone& zone = zones[i];
     if (zone.name.control_type != "intel-rapl" || zone.depth != 1 || zone.name.name.rfind("package-", 0) != 0) continue;
-    KnobFinding finding;
-    finding.kind = KnobKind::cpu_power_limit;
-    finding.domain = uses[i].domain;
+    KnobFinding finding{.kind = KnobKind::cpu_power_limit, .domain = uses[i].domain};
     if (const auto constraint = long_term_constraint(zone)) {
       auto access = std::make_unique<LibraryCap>(zone, *constraint);
       const std::string limit = access->path() + "_power_limit_uw", enabled = zone.path() + "/enabled";
       std::uint64_t value = 0;
       if (const int error = access->get_limit_uw(&value)) {
-        finding.reason = error == -EACCES || error == -EPERM ? "permission" : "unsupported";
-        finding.detail = limit + ": " + std::strerror(-error);
+        finding.explain(error == -EACCES || error == -EPERM ? "permission" : "unsupported",
+                        limit + ": " + std::strerror(-error));
       } else {
         for (const std::string& file : {limit, enabled})
           if (finding.reason.empty() && eaccess(file.c_str(), W_OK) != 0) {
-            finding.reason = "permission";
-            finding.detail = file + ": " + std::strerror(errno);
+            finding.explain("permission", file + ": " + std::strerror(errno));
             finding.grant =
                 "run as root; or as root: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
           }
@@ -98,24 +87,22 @@ std::vector<KnobFinding> powercap_find_knobs() {
             powercap::make_cap_knob(std::move(access), finding.domain, default_maximum_watts(EnergyScope::package));
       }
     } else {
-      finding.reason = "unsupported";
-      finding.detail = zone.path() + " has no long_term constraint: AMD CPUs report energy but have no cap here";
+      finding.explain("unsupported",
+                      zone.path() + " has no long_term constraint: AMD CPUs report energy but have no cap here");
     }
     findings.push_back(std::move(finding));
   }
   if (findings.empty()) {
-    KnobFinding& finding = findings.emplace_back();
-    finding.kind = KnobKind::cpu_power_limit;
-    finding.domain = "rapl";
-    if (zones.empty()) {
-      const powercap::Absence absence = powercap::why_no_zones();
-      finding.reason = absence.reason;
-      finding.detail = absence.detail;
-      finding.grant = absence.grant;
-    } else {
-      finding.reason = "unsupported";
-      finding.detail = std::string(powercap::class_folder) + " has no package zone of intel-rapl";
-    }
+    const powercap::Absence absence =
+        zones.empty()
+            ? powercap::why_no_zones()
+            : powercap::Absence{"unsupported",
+                                std::string(powercap::class_folder) + " has no package zone of intel-rapl", ""};
+    findings.push_back({.kind = KnobKind::cpu_power_limit,
+                        .domain = "rapl",
+                        .reason = absence.reason,
+                        .detail = absence.detail,
+                        .grant = absence.grant});
   }
   return findings;
 }

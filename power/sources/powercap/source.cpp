@@ -35,16 +35,6 @@ std::unique_ptr<EnergyMeter> open(const Zone& zone, const Counter& counter, cons
       CounterSpec{std::move(sensor), 1e-6, range_uj}, [counter] { return counter->read_integer(); }, seen.last);
 }
 
-MeterFinding nothing_found() {
-  const powercap::Absence absence = powercap::why_no_zones();
-  MeterFinding finding;
-  finding.domain = "rapl";
-  finding.reason = absence.reason;
-  finding.detail = absence.detail;
-  finding.grant = absence.grant;
-  return finding;
-}
-
 /// One counter shown under two names: equal in most rounds (an update may fall between the two readings).
 bool mirrors(const Watched& one, const Watched& other) {
   if (one.error || other.error || one.changes < 2 || other.changes < 2) return false;
@@ -73,8 +63,9 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   std::vector<MeterFinding> findings;
   const std::vector<Zone> zones = powercap::enumerate();
   if (zones.empty()) {
-    findings.push_back(nothing_found());
-    return findings;
+    const powercap::Absence absence = powercap::why_no_zones();
+    return MeterFinding::only(
+        {.domain = "rapl", .reason = absence.reason, .detail = absence.detail, .grant = absence.grant});
   }
   std::vector<powercap::ZoneName> names;
   for (const Zone& zone : zones) names.push_back(zone.name);
@@ -92,11 +83,8 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   std::size_t next = 0;
   std::vector<std::size_t> opened_zone, opened_watched;
   for (std::size_t i = 0; i < zones.size(); ++i) {
-    MeterFinding finding;
-    finding.domain = uses[i].domain;
-    finding.reason = uses[i].reason;
-    finding.detail = uses[i].detail;
-    finding.scope = uses[i].scope;
+    MeterFinding finding{
+        .domain = uses[i].domain, .scope = uses[i].scope, .reason = uses[i].reason, .detail = uses[i].detail};
     if (uses[i].scope) {
       const Zone& zone = zones[i];
       const std::size_t me = next++;
@@ -110,12 +98,10 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
       } else if (range_error != 0) {
         explain_error(range_error, zone, "max_energy_range_uj", finding);
       } else if (range_uj == 0 || range_uj < one.last) {
-        finding.reason = "unsupported";
-        finding.detail = zone.path() + ": the counter stands at " + std::to_string(one.last) + " uJ in a range of " +
-                         std::to_string(range_uj);
+        finding.explain("unsupported", zone.path() + ": the counter stands at " + std::to_string(one.last) +
+                                           " uJ in a range of " + std::to_string(range_uj));
       } else if (!one.moved()) {
-        finding.reason = "unsupported";
-        finding.detail = stood_still(zone.path() + "/energy_uj", one);
+        finding.explain("unsupported", stood_still(zone.path() + "/energy_uj", one));
       } else if (mirror != opened_watched.end()) {
         finding.reason = "duplicate";
         finding.scope.reset();

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
+
+#include "power/meter/number_text.hpp"
 
 namespace tw::power::powercap {
 namespace {
@@ -24,9 +25,7 @@ std::string zone_name(const char* control_type, const std::uint32_t* ids, std::u
 std::string Zone::path() const {
   std::string text = std::string(class_folder) + "/" + name.control_type, id = name.control_type;
   for (std::uint32_t level = 0; level < depth; ++level) {
-    char number[16];
-    std::snprintf(number, sizeof number, ":%" PRIx32, ids[level]);
-    id += number;
+    id += formatted(":%" PRIx32, ids[level]);
     text += "/" + id;
   }
   return text;

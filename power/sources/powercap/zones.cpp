@@ -1,6 +1,7 @@
 #include "power/sources/powercap/zones.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tw::power::powercap {
 namespace {
@@ -19,6 +20,7 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
   std::vector<ZoneUse> uses;
   for (const ZoneName& zone : zones) {
     ZoneUse use;
+    const auto refuse = [&use](const char* why, std::string what) { use.reason = why, use.detail = std::move(what); };
     use.domain = label(zone);
     const auto namesakes =
         std::count_if(zones.begin(), zones.end(), [&](const ZoneName& other) { return label(other) == use.domain; });
@@ -30,23 +32,19 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
         std::any_of(uses.begin(), uses.end(), [](const ZoneUse& other) { return other.scope == EnergyScope::node; });
 
     if (is_mmio(zone) && mirrored != zones.end()) {
-      use.reason = "duplicate";
-      use.detail = "mirrors " + label(*mirrored);
+      refuse("duplicate", "mirrors " + label(*mirrored));
     } else if (zone.name == "core" || zone.name == "uncore") {
-      use.reason = "contained";
-      use.detail = "is part of " + zone.parent;
+      refuse("contained", "is part of " + zone.parent);
     } else if (zone.name == "dram") {
       use.scope = EnergyScope::dram;
     } else if (starts_with(zone.name, "package-")) {
       use.scope = EnergyScope::package;
     } else if (starts_with(zone.name, "psys") && psys_before) {
-      use.reason = "duplicate";
-      use.detail = "the platform has been counted by another psys zone";
+      refuse("duplicate", "the platform has been counted by another psys zone");
     } else if (starts_with(zone.name, "psys")) {
       use.scope = EnergyScope::node;
     } else {
-      use.reason = "unsupported";
-      use.detail = "zone " + zone.id + " has the unknown name \"" + zone.name + "\"";
+      refuse("unsupported", "zone " + zone.id + " has the unknown name \"" + zone.name + "\"");
     }
     uses.push_back(std::move(use));
   }

@@ -1,11 +1,10 @@
 // The CPU knobs' own reasoning, over a system that can refuse, ignore and be changed by others.
-#include "power/sources/cpufreq/cpu_knob.hpp"
+#include "power/sources/cpufreq/policies.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
-#include "power/sources/cpufreq/governor_knob.hpp"
 #include "tests/power/fake_policies.hpp"
 
 namespace tw::power::cpufreq {

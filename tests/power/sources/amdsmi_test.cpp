@@ -232,7 +232,7 @@ TEST(AmdSmi, SaysWhyThereIsNothing) {
 }
 
 TEST(AmdSmiLibrary, IsNotThereOrLacksASymbol) {
-  amdsmi::Unavailable why;
+  Unavailable why;
   EXPECT_EQ(amdsmi::Library::open(&why, {"libamd_smi.so.of-no-driver"}), nullptr);
   EXPECT_EQ(why.reason, "no_driver");
   EXPECT_TRUE(has(why.detail, "libamd_smi.so.of-no-driver"));

@@ -198,14 +198,14 @@ TEST(NvmlMeter, SaysWhyThereIsNothing) {
 }
 
 TEST(NvmlLibrary, IsNotThere) {
-  nvml::Unavailable why;
+  Unavailable why;
   EXPECT_EQ(nvml::Library::open(&why, "libnvidia-ml.so.of-no-driver"), nullptr);
   EXPECT_EQ(why.reason, "no_driver");
   EXPECT_TRUE(has(why.detail, "libnvidia-ml.so.of-no-driver"));
 }
 
 TEST(NvmlLibrary, NamesTheSymbolThatIsMissing) {
-  nvml::Unavailable why;
+  Unavailable why;
   EXPECT_EQ(nvml::Library::open(&why, "libc.so.6"), nullptr);  // a library without any of them
   EXPECT_EQ(why.reason, "unsupported");
   EXPECT_TRUE(has(why.detail, "nvmlInit_v2"));
@@ -215,7 +215,7 @@ class CudaVisibleDevices : public testing::Test {
  protected:
   /// The first digits of what a text names, or why that is not known.
   std::string chosen(const std::string& text, bool by_pci_bus = false) {
-    nvml::Unavailable why;
+    Unavailable why;
     const auto library = nvml::Library::open(&why);
     if (!library) return why.detail;
     const nvml::Named named = nvml::visible_devices(*library, nvml::find_devices(*library), text, by_pci_bus);

@@ -73,43 +73,19 @@ class SimtDevice final : public Device {
   std::unique_ptr<ClassifierPlan> plan(const ClassifierShape&) override { refuse(); }
 
  protected:
-  void do_embedding_forward(Stream&, const EmbeddingForward& args) override { cuda::embedding_forward(nullptr, args); }
-  void do_embedding_backward(Stream&, const EmbeddingBackward& args) override {
-    cuda::embedding_backward(nullptr, args, Scratch(cuda::embedding_backward_scratch(args)).get());
-  }
-  void do_layer_norm_forward(Stream&, const LayerNormForward& args) override {
-    cuda::layer_norm_forward(nullptr, args);
-  }
-  void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
-    cuda::layer_norm_backward(nullptr, args, Scratch(cuda::layer_norm_backward_scratch(args)).get());
-  }
-  void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
-    cuda::batch_norm_forward(nullptr, args, Scratch(cuda::batch_norm_forward_scratch(args)).get());
-  }
-  void do_batch_norm_backward(Stream&, const BatchNormBackward& args) override {
-    cuda::batch_norm_backward(nullptr, args, Scratch(cuda::batch_norm_backward_scratch(args)).get());
-  }
-  void do_max_pool_forward(Stream&, const MaxPoolForward& args) override { cuda::max_pool_forward(nullptr, args); }
-  void do_max_pool_backward(Stream&, const MaxPoolBackward& args) override { cuda::max_pool_backward(nullptr, args); }
-  void do_average_pool_forward(Stream&, const AveragePoolForward& args) override {
-    cuda::average_pool_forward(nullptr, args);
-  }
-  void do_average_pool_backward(Stream&, const AveragePoolBackward& args) override {
-    cuda::average_pool_backward(nullptr, args);
-  }
-  void do_add(Stream&, const Add& args) override { cuda::add(nullptr, args); }
-  void do_cast(Stream&, const Cast& args) override { cuda::cast(nullptr, args); }
-  void do_fill(Stream&, const Fill& args) override { cuda::fill(nullptr, args); }
-  void do_global_norm(Stream&, const GlobalNorm& args) override {
-    cuda::global_norm(nullptr, args, Scratch(cuda::global_norm_scratch(args)).get());
-  }
-  void do_adamw(Stream&, const AdamW& args) override { cuda::adamw(nullptr, args); }
-  void do_sgd(Stream&, const Sgd& args) override { cuda::sgd(nullptr, args); }
-  void do_generate_tokens(Stream&, const GenerateTokens& args) override { cuda::generate_tokens(nullptr, args); }
-  void do_generate_images(Stream&, const GenerateImages& args) override { cuda::generate_images(nullptr, args); }
-  void do_update_loss_scale(Stream&, const UpdateLossScale& args) override { cuda::update_loss_scale(nullptr, args); }
+#define TW_OPERATOR(op, name, Arguments) \
+  void do_##name(Stream&, const Arguments& args) override { run(args, cuda::name); }
+#include "models/compute/operators.def"
 
  private:
+  template <class Arguments>
+  static void run(const Arguments& args, void (*kernels)(cudaStream_t, const Arguments&)) {
+    kernels(nullptr, args);
+  }
+  template <class Arguments>
+  static void run(const Arguments& args, void (*kernels)(cudaStream_t, const Arguments&, void* scratch)) {
+    kernels(nullptr, args, Scratch(cuda::scratch_bytes(args)).get());
+  }
   [[noreturn]] static void refuse() { throw Error(Failure::unsupported, "the simt device has kernels only"); }
 
   std::size_t offset_;  // of all memory from a 256-byte boundary

@@ -11,30 +11,16 @@
 
 namespace tw::models::cuda::dnn {
 
-template <class T>
-constexpr Type type_of = Type::int64;
-template <>
-inline constexpr Type type_of<Handle> = Type::handle;
-template <>
-inline constexpr Type type_of<DataType> = Type::data_type;
-template <>
-inline constexpr Type type_of<bool> = Type::boolean;
-template <>
-inline constexpr Type type_of<float> = Type::float32;
-template <>
-inline constexpr Type type_of<void*> = Type::pointer;
-template <>
-inline constexpr Type type_of<ConvolutionMode> = Type::convolution_mode;
-template <>
-inline constexpr Type type_of<Heuristics> = Type::heuristic_mode;
-template <>
-inline constexpr Type type_of<NumericalNote> = Type::numerical_note;
-template <>
-inline constexpr Type type_of<BehaviorNote> = Type::behavior_note;
-template <>
-inline constexpr Type type_of<Pointwise> = Type::pointwise_mode;
-template <>
-inline constexpr Type type_of<Reduction> = Type::reduction_operator;
+constexpr Type type_of(std::int64_t) { return Type::int64; }
+constexpr Type type_of(Handle) { return Type::handle; }
+constexpr Type type_of(DataType) { return Type::data_type; }
+constexpr Type type_of(bool) { return Type::boolean; }
+constexpr Type type_of(float) { return Type::float32; }
+constexpr Type type_of(void*) { return Type::pointer; }
+constexpr Type type_of(ConvolutionMode) { return Type::convolution_mode; }
+constexpr Type type_of(Heuristics) { return Type::heuristic_mode; }
+constexpr Type type_of(Pointwise) { return Type::pointwise_mode; }
+constexpr Type type_of(Reduction) { return Type::reduction_operator; }
 
 /// Owns one descriptor: create, set, finalize, then read or use. Errors are ApiError. Move-only.
 class Descriptor {
@@ -60,14 +46,20 @@ class Descriptor {
   }
   template <class T>
   void set(Attribute attribute, const T& value) {
-    static_assert(type_of<T> != Type::int64 || sizeof(T) == sizeof(std::int64_t));
-    set(attribute, type_of<T>, 1, &value);
+    set(attribute, type_of(value), 1, &value);
   }
   template <class T>
   void set(Attribute attribute, const std::vector<T>& values) {
-    set(attribute, type_of<T>, static_cast<std::int64_t>(values.size()), values.data());
+    set(attribute, type_of(T{}), static_cast<std::int64_t>(values.size()), values.data());
   }
   void set(Attribute attribute, const Descriptor& other) { set(attribute, Type::descriptor, 1, &other.raw_); }
+
+  /// Attributes and their values, one behind the other.
+  template <class T, class... Rest>
+  void set_all(Attribute attribute, const T& value, const Rest&... rest) {
+    set(attribute, value);
+    if constexpr (sizeof...(rest) > 0) set_all(rest...);
+  }
 
   void finalize() { TW_DNN(library_, cudnnBackendFinalize(raw_)); }
   /// The status: for what may be refused.
@@ -77,7 +69,7 @@ class Descriptor {
   T get(Attribute attribute) const {
     T value{};
     std::int64_t count = 0;
-    TW_DNN(library_, cudnnBackendGetAttribute(raw_, static_cast<int>(attribute), static_cast<int>(type_of<T>), 1,
+    TW_DNN(library_, cudnnBackendGetAttribute(raw_, static_cast<int>(attribute), static_cast<int>(type_of(T{})), 1,
                                               &count, &value));
     return value;
   }

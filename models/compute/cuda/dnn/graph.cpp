@@ -42,11 +42,8 @@ std::string Target::device_json() const {
 
 std::int64_t Graph::add(Descriptor tensor, std::int64_t uid, DataType type, const Extents& extents,
                         const Extents& strides) {
-  tensor.set(Attribute::tensor_data_type, type);
-  tensor.set(Attribute::tensor_dims, extents);
-  tensor.set(Attribute::tensor_strides, strides);
-  tensor.set(Attribute::tensor_uid, uid);
-  tensor.set(Attribute::tensor_alignment, std::int64_t{16});
+  tensor.set_all(Attribute::tensor_data_type, type, Attribute::tensor_dims, extents, Attribute::tensor_strides, strides,
+                 Attribute::tensor_uid, uid, Attribute::tensor_alignment, std::int64_t{16});
   tensor.finalize();
   tensors_.emplace_back(uid, std::move(tensor));
   return uid;
@@ -77,54 +74,45 @@ const Descriptor& Graph::tensor(std::int64_t uid) const {
 
 // ---- operations ----
 
+template <class... Settings>
+Descriptor Graph::make(Kind kind, const Settings&... settings) const {
+  Descriptor made(target_->library(), kind);
+  made.set_all(settings...);
+  made.finalize();
+  return made;
+}
+
 void Graph::pointwise(Pointwise mode, DataType math, const PointwiseOperands& operands) {
   Descriptor& what = keep(Descriptor(target_->library(), Kind::pointwise));
-  what.set(Attribute::pointwise_mode, mode);
-  what.set(Attribute::pointwise_math_type, math);
+  what.set_all(Attribute::pointwise_mode, mode, Attribute::pointwise_math_type, math);
   if (operands.axis >= 0) what.set(Attribute::pointwise_axis, operands.axis);
   what.finalize();
-  Descriptor operation(target_->library(), Kind::operation_pointwise);
-  operation.set(Attribute::operation_pointwise_descriptor, what);
-  operation.set(Attribute::operation_pointwise_x, tensor(operands.x));
+  Descriptor& operation = operations_.emplace_back(target_->library(), Kind::operation_pointwise);
+  operation.set_all(Attribute::operation_pointwise_descriptor, what, Attribute::operation_pointwise_x,
+                    tensor(operands.x));
   if (operands.b) operation.set(Attribute::operation_pointwise_b, tensor(operands.b));
   if (operands.t) operation.set(Attribute::operation_pointwise_t, tensor(operands.t));
   operation.set(Attribute::operation_pointwise_y, tensor(operands.y));
   operation.finalize();
-  operations_.push_back(std::move(operation));
 }
 
 void Graph::reduce(Reduction mode, std::int64_t x, std::int64_t y) {
-  Descriptor& what = keep(Descriptor(target_->library(), Kind::reduction));
-  what.set(Attribute::reduction_operator, mode);
-  what.set(Attribute::reduction_math_type, DataType::float32);
-  what.finalize();
-  Descriptor operation(target_->library(), Kind::operation_reduction);
-  operation.set(Attribute::operation_reduction_descriptor, what);
-  operation.set(Attribute::operation_reduction_x, tensor(x));
-  operation.set(Attribute::operation_reduction_y, tensor(y));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  const Descriptor& what = keep(
+      make(Kind::reduction, Attribute::reduction_operator, mode, Attribute::reduction_math_type, DataType::float32));
+  operations_.push_back(make(Kind::operation_reduction, Attribute::operation_reduction_descriptor, what,
+                             Attribute::operation_reduction_x, tensor(x), Attribute::operation_reduction_y, tensor(y)));
 }
 
 void Graph::matmul(std::int64_t a, std::int64_t b, std::int64_t c) {
-  Descriptor& what = keep(Descriptor(target_->library(), Kind::matmul));
-  what.set(Attribute::matmul_math_type, DataType::float32);
-  what.finalize();
-  Descriptor operation(target_->library(), Kind::operation_matmul);
-  operation.set(Attribute::operation_matmul_descriptor, what);
-  operation.set(Attribute::operation_matmul_a, tensor(a));
-  operation.set(Attribute::operation_matmul_b, tensor(b));
-  operation.set(Attribute::operation_matmul_c, tensor(c));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  const Descriptor& what = keep(make(Kind::matmul, Attribute::matmul_math_type, DataType::float32));
+  operations_.push_back(make(Kind::operation_matmul, Attribute::operation_matmul_descriptor, what,
+                             Attribute::operation_matmul_a, tensor(a), Attribute::operation_matmul_b, tensor(b),
+                             Attribute::operation_matmul_c, tensor(c)));
 }
 
 void Graph::reshape(std::int64_t x, std::int64_t y) {
-  Descriptor operation(target_->library(), Kind::operation_reshape);
-  operation.set(Attribute::operation_reshape_x, tensor(x));
-  operation.set(Attribute::operation_reshape_y, tensor(y));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  operations_.push_back(make(Kind::operation_reshape, Attribute::operation_reshape_x, tensor(x),
+                             Attribute::operation_reshape_y, tensor(y)));
 }
 
 void Graph::convolution(const ConvolutionOperands& operands) {
@@ -142,25 +130,15 @@ void Graph::convolution(const ConvolutionOperands& operands) {
   const Names& names = operands.pass == Kind::operation_convolution_forward         ? forward
                        : operands.pass == Kind::operation_convolution_backward_data ? data
                                                                                     : filter;
-  Descriptor& what = keep(Descriptor(target_->library(), Kind::convolution));
   const Extents one(2, 1), stride(2, operands.stride), padding(2, operands.padding);
-  what.set(Attribute::convolution_spatial_dims, std::int64_t{2});
-  what.set(Attribute::convolution_math_type, DataType::float32);
-  what.set(Attribute::convolution_mode, ConvolutionMode::cross_correlation);
-  what.set(Attribute::convolution_dilations, one);
-  what.set(Attribute::convolution_strides, stride);
-  what.set(Attribute::convolution_pre_padding, padding);
-  what.set(Attribute::convolution_post_padding, padding);
-  what.finalize();
-  Descriptor operation(target_->library(), operands.pass);
-  operation.set(names.convolution, what);
-  operation.set(names.x, tensor(operands.x));
-  operation.set(names.w, tensor(operands.w));
-  operation.set(names.y, tensor(operands.y));
-  operation.set(names.alpha, 1.0f);
-  operation.set(names.beta, operands.beta);
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  const Descriptor& what = keep(make(Kind::convolution, Attribute::convolution_spatial_dims, std::int64_t{2},
+                                     Attribute::convolution_math_type, DataType::float32, Attribute::convolution_mode,
+                                     ConvolutionMode::cross_correlation, Attribute::convolution_dilations, one,
+                                     Attribute::convolution_strides, stride, Attribute::convolution_pre_padding,
+                                     padding, Attribute::convolution_post_padding, padding));
+  operations_.push_back(make(operands.pass, names.convolution, what, names.x, tensor(operands.x), names.w,
+                             tensor(operands.w), names.y, tensor(operands.y), names.alpha, 1.0f, names.beta,
+                             operands.beta));
 }
 
 void Graph::finalize() {
@@ -262,9 +240,7 @@ void Runner::run(CudaStream stream, const Operand* operands, std::size_t count, 
       packed_.push_back(operands[i].data);
     }
     Descriptor pack(library, Kind::variant_pack);
-    pack.set(Attribute::pack_uids, uids);
-    pack.set(Attribute::pack_pointers, packed_);
-    pack.set(Attribute::pack_workspace, workspace);
+    pack.set_all(Attribute::pack_uids, uids, Attribute::pack_pointers, packed_, Attribute::pack_workspace, workspace);
     pack.finalize();
     pack_ = std::move(pack);
     packed_.push_back(workspace);

@@ -69,11 +69,13 @@ class Graph {
   void finalize();
   const Target& target() const { return *target_; }
   const Descriptor& descriptor() const { return graph_; }
-  std::size_t operation_count() const { return operations_.size(); }
 
  private:
   std::int64_t add(Descriptor tensor, std::int64_t uid, DataType type, const Extents& extents, const Extents& strides);
   const Descriptor& tensor(std::int64_t uid) const;
+  /// A finished descriptor with these attributes, each followed by its value.
+  template <class... Settings>
+  Descriptor make(Kind kind, const Settings&... settings) const;
   Descriptor& keep(Descriptor descriptor) { return kept_.emplace_back(std::move(descriptor)); }
 
   const Target* target_;

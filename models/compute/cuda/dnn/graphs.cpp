@@ -19,67 +19,14 @@ Kind kind_of(Op pass) {
                                                   : Kind::operation_convolution_backward_filter;
 }
 
-}  // namespace
-
-DataType data_type(DType dtype) {
-  return dtype == DType::bf16 ? DataType::bf16 : dtype == DType::fp16 ? DataType::fp16 : DataType::float32;
-}
-
-// ---- convolution ----
-
-Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op pass) {
-  Graph graph(target);
-  const DataType type = data_type(shape.dtype);
-  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
-  graph.memory(uid_x, type, x.extents, x.strides);
-  graph.memory(uid_w, type, w.extents, w.strides);
-  graph.memory(uid_y, type, y.extents, y.strides);
-  graph.convolution({.pass = kind_of(pass),
-                     .x = uid_x,
-                     .w = uid_w,
-                     .y = uid_y,
-                     .stride = shape.stride,
-                     .padding = shape.padding,
-                     .beta = pass == Op::convolution_backward_weights ? 1.0f : 0.0f});
-  graph.finalize();
-  return graph;
-}
-
-Graph added_weights_graph(const Target& target, const ConvolutionShape& shape) {
-  Graph graph(target);
-  const DataType type = data_type(shape.dtype);
-  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
-  graph.memory(uid_x, type, x.extents, x.strides);
-  graph.memory(uid_y, type, y.extents, y.strides);
-  graph.memory(uid_addend, DataType::float32, w.extents, w.strides);
-  graph.memory(uid_sum, DataType::float32, w.extents, w.strides);
-  const std::int64_t gradient = graph.between(DataType::float32, w.extents, w.strides);
-  graph.convolution({.pass = Kind::operation_convolution_backward_filter,
-                     .x = uid_x,
-                     .w = gradient,
-                     .y = uid_y,
-                     .stride = shape.stride,
-                     .padding = shape.padding});
-  graph.pointwise(Pointwise::add, DataType::float32, {.x = gradient, .b = uid_addend, .y = uid_sum});
-  graph.finalize();
-  return graph;
-}
-
-Demands demands_of(const ConvolutionShape& shape) {
-  return {.deterministic = true, .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32};
-}
-
-// ---- attention ----
-
-namespace {
-
 /// The tensors and chains of operations that both directions have. Extents are (batch, heads, rows, columns).
 class Attention {
  public:
   Attention(const Target& target, const AttentionShape& shape)
-      : graph(target), s_(shape), type(data_type(shape.dtype)) {}
+      : graph(target), type(data_type(shape.dtype)), s_(shape) {}
 
   Graph graph;
+  DataType type;
 
   /// Of q, k or v, or of its gradient, in the packed (batch, seq, 3, heads, head_dim).
   void packed(std::int64_t uid, bool transposed = false) {
@@ -155,12 +102,59 @@ class Attention {
   Extents row_strides() const { return {s_.heads * s_.seq, s_.seq, 1, 1}; }
 
   AttentionShape s_;
-
- public:
-  DataType type;
 };
 
 }  // namespace
+
+DataType data_type(DType dtype) {
+  return dtype == DType::bf16 ? DataType::bf16 : dtype == DType::fp16 ? DataType::fp16 : DataType::float32;
+}
+
+// ---- convolution ----
+
+Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op pass) {
+  Graph graph(target);
+  const DataType type = data_type(shape.dtype);
+  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
+  graph.memory(uid_x, type, x.extents, x.strides);
+  graph.memory(uid_w, type, w.extents, w.strides);
+  graph.memory(uid_y, type, y.extents, y.strides);
+  graph.convolution({.pass = kind_of(pass),
+                     .x = uid_x,
+                     .w = uid_w,
+                     .y = uid_y,
+                     .stride = shape.stride,
+                     .padding = shape.padding,
+                     .beta = pass == Op::convolution_backward_weights ? 1.0f : 0.0f});
+  graph.finalize();
+  return graph;
+}
+
+Graph added_weights_graph(const Target& target, const ConvolutionShape& shape) {
+  Graph graph(target);
+  const DataType type = data_type(shape.dtype);
+  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
+  graph.memory(uid_x, type, x.extents, x.strides);
+  graph.memory(uid_y, type, y.extents, y.strides);
+  graph.memory(uid_addend, DataType::float32, w.extents, w.strides);
+  graph.memory(uid_sum, DataType::float32, w.extents, w.strides);
+  const std::int64_t gradient = graph.between(DataType::float32, w.extents, w.strides);
+  graph.convolution({.pass = Kind::operation_convolution_backward_filter,
+                     .x = uid_x,
+                     .w = gradient,
+                     .y = uid_y,
+                     .stride = shape.stride,
+                     .padding = shape.padding});
+  graph.pointwise(Pointwise::add, DataType::float32, {.x = gradient, .b = uid_addend, .y = uid_sum});
+  graph.finalize();
+  return graph;
+}
+
+Demands demands_of(const ConvolutionShape& shape) {
+  return {.deterministic = true, .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32};
+}
+
+// ---- attention ----
 
 Graph attention_forward_graph(const Target& target, const AttentionShape& shape) {
   Attention a(target, shape);

@@ -1,40 +1,23 @@
 #include "models/compute/cuda/dnn/library.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdio>
 
 #include "models/compute/error.hpp"
-#include "models/compute/vendor_library.hpp"
 
 namespace tw::models::cuda::dnn {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  library->handle_ = open_vendor_library(name, "cuDNN 9", why);
-  if (!library->handle_) return nullptr;
-  const auto find = [&](const char* symbol) {
-    void* address = dlsym(library->handle_, symbol);
-    if (!address) *why = std::string(name) + " has no symbol " + symbol + ": cuDNN 9 is needed";
-    return address;
-  };
-#define TW_DNN_FUNCTION(symbol, parameters)                                     \
-  library->symbol = reinterpret_cast<decltype(library->symbol)>(find(#symbol)); \
-  if (!library->symbol) return nullptr;
+  if (!library->open_file(name, "cuDNN 9", ": cuDNN 9 is needed", why)) return nullptr;
+#define TW_DNN_FUNCTION(symbol, parameters) \
+  if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "models/compute/cuda/dnn/functions.def"
 #undef TW_DNN_FUNCTION
-#define TW_DNN_TEXT(member, symbol)                                             \
-  library->member = reinterpret_cast<decltype(library->member)>(find(#symbol)); \
-  if (!library->member) return nullptr;
-  TW_DNN_TEXT(get_version_, cudnnGetVersion)
-  TW_DNN_TEXT(get_error_string_, cudnnGetErrorString)
-  TW_DNN_TEXT(get_last_error_string_, cudnnGetLastErrorString)
-#undef TW_DNN_TEXT
+  if (!library->need(library->get_version_, "cudnnGetVersion", why) ||
+      !library->need(library->get_error_string_, "cudnnGetErrorString", why) ||
+      !library->need(library->get_last_error_string_, "cudnnGetLastErrorString", why))
+    return nullptr;
   return library;
-}
-
-Library::~Library() {
-  if (handle_) dlclose(handle_);
 }
 
 std::string Library::version_text() const {

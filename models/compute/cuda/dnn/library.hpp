@@ -6,18 +6,16 @@
 #include <string>
 
 #include "models/compute/cuda/dnn/abi.hpp"
+#include "models/compute/vendor_library.hpp"
 
 namespace tw::models::cuda::dnn {
 
 /// The open library; closed with the last one who holds it. All functions are there.
-class Library {
+class Library : VendorLibrary {
  public:
   static constexpr const char* default_name = "libcudnn.so.9";
   /// Null where the library is not there or lacks a function; `why` then says so.
   static std::shared_ptr<const Library> open(std::string* why, const char* name = default_name);
-  ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
 #define TW_DNN_FUNCTION(name, parameters) int(*name) parameters = nullptr;
 #include "models/compute/cuda/dnn/functions.def"
@@ -38,7 +36,6 @@ class Library {
   std::size_t (*get_version_)() = nullptr;
   const char* (*get_error_string_)(int) = nullptr;
   void (*get_last_error_string_)(char*, std::size_t) = nullptr;
-  void* handle_ = nullptr;
 };
 
 }  // namespace tw::models::cuda::dnn

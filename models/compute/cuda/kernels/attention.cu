@@ -125,58 +125,32 @@ int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threa
 
 void attention_softmax(cudaStream_t stream, DType dtype, const float* scores, Index matrices, Index seq, bool causal,
                        float scale, void* p, float* log_sum_exp) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const Scores s{seq, causal, scale};
-    const auto rows = static_cast<unsigned>(matrices * seq);
-    const bool wide = seq % n == 0 && aligned(scores) && aligned(p);
-    const int threads = threads_for(wide ? seq / n : seq);
-    const std::size_t shared_bytes = static_cast<std::size_t>(threads / warp_size) * sizeof(Part);
-    if (wide) {
-      launch<attention_softmax_kernel<T, n>>(rows, threads, shared_bytes, stream, scores, s, static_cast<T*>(p),
-                                             log_sum_exp);
-    } else {
-      launch<attention_softmax_kernel<T, 1>>(rows, threads, shared_bytes, stream, scores, s, static_cast<T*>(p),
-                                             log_sum_exp);
-    }
+  with_packs(dtype, seq, {scores, p}, [&]<class T, int N>() {
+    const int threads = threads_for(seq / N);
+    launch<attention_softmax_kernel<T, N>>(static_cast<unsigned>(matrices * seq), threads,
+                                           static_cast<std::size_t>(threads / warp_size) * sizeof(Part), stream, scores,
+                                           Scores{seq, causal, scale}, static_cast<T*>(p), log_sum_exp);
   });
 }
 
 void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, const float* dp, Index matrices,
                         Index seq, bool causal, float scale, const float* log_sum_exp, const float* delta, void* p,
                         void* ds) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const Scores s{seq, causal, scale};
-    const auto rows = static_cast<unsigned>(matrices * seq);
-    if (seq % n == 0 && aligned(scores) && aligned(dp) && aligned(p) && aligned(ds)) {
-      launch<attention_gradient_kernel<T, n>>(rows, threads_for(seq / n), 0, stream, scores, dp, s, log_sum_exp, delta,
-                                              static_cast<T*>(p), static_cast<T*>(ds));
-    } else {
-      launch<attention_gradient_kernel<T, 1>>(rows, threads_for(seq), 0, stream, scores, dp, s, log_sum_exp, delta,
-                                              static_cast<T*>(p), static_cast<T*>(ds));
-    }
+  with_packs(dtype, seq, {scores, dp, p, ds}, [&]<class T, int N>() {
+    launch<attention_gradient_kernel<T, N>>(static_cast<unsigned>(matrices * seq), threads_for(seq / N), 0, stream,
+                                            scores, dp, Scores{seq, causal, scale}, log_sum_exp, delta,
+                                            static_cast<T*>(p), static_cast<T*>(ds));
   });
 }
 
 void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq,
                      Index heads, Index head_dim, float* delta) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
+  with_packs(dtype, head_dim, {a, b}, [&]<class T, int N>() {
     const Index rows = batch * seq * heads;
-    const bool wide = head_dim % n == 0 && aligned(a) && aligned(b);
-    const int lanes = static_cast<int>(std::min<Index>(power_of_two_from(wide ? head_dim / n : head_dim), warp_size));
-    const auto blocks = static_cast<unsigned>(ceil_div(rows * lanes, most_threads));
-    if (wide) {
-      launch<attention_delta_kernel<T, n>>(blocks, most_threads, 0, stream, static_cast<const T*>(a),
-                                           static_cast<const T*>(b), rows, seq, heads, head_dim, lanes, delta);
-    } else {
-      launch<attention_delta_kernel<T, 1>>(blocks, most_threads, 0, stream, static_cast<const T*>(a),
-                                           static_cast<const T*>(b), rows, seq, heads, head_dim, lanes, delta);
-    }
+    const int lanes = static_cast<int>(std::min<Index>(power_of_two_from(head_dim / N), warp_size));
+    launch<attention_delta_kernel<T, N>>(static_cast<unsigned>(ceil_div(rows * lanes, most_threads)), most_threads, 0,
+                                         stream, static_cast<const T*>(a), static_cast<const T*>(b), rows, seq, heads,
+                                         head_dim, lanes, delta);
   });
 }
 

@@ -24,7 +24,7 @@ struct Partial {
 };
 /// Scratch for `kinds` of sums over the most slices that any dtype and alignment leads to, and as many floats a
 /// channel.
-std::size_t scratch_bytes(const Tensor& x, int kinds, int floats) {
+std::size_t sums_bytes(const Tensor& x, int kinds, int floats) {
   const Index channels = x.dims[3], rows = x.count() / channels;
   Index most = 1;
   for (const int n : {1, width_of<float>, width_of<bf16>}) most = std::max(most, sums_cut(rows, channels, n).slices);
@@ -340,35 +340,20 @@ void backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch)
 
 }  // namespace
 
-std::size_t batch_norm_forward_scratch(const BatchNormForward& args) { return scratch_bytes(args.x, forward_kinds, 1); }
-std::size_t batch_norm_backward_scratch(const BatchNormBackward& args) {
-  return scratch_bytes(args.x, backward_kinds, 3);
-}
+std::size_t scratch_bytes(const BatchNormForward& args) { return sums_bytes(args.x, forward_kinds, 1); }
+std::size_t scratch_bytes(const BatchNormBackward& args) { return sums_bytes(args.x, backward_kinds, 3); }
 
 void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void* scratch) {
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    if (args.x.dims[3] % n == 0 && aligned<n>({args.x, args.residual, args.y}) && aligned<4>({args.mean, args.beta})) {
-      forward<T, n>(stream, args, scratch);
-    } else {
-      forward<T, 1>(stream, args, scratch);
-    }
-  });
+  with_packs(args.x.dtype, args.x.dims[3],
+             {args.x.data, args.residual.data, args.y.data, args.mean.data, args.beta.data},
+             [&]<class T, int N>() { forward<T, N>(stream, args, scratch); });
 }
 
 void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch) {
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    if (args.x.dims[3] % n == 0 &&
-        aligned<n>({args.dy, args.x, args.relu ? args.y : Tensor{}, args.dx, args.d_residual}) &&
-        aligned<4>({args.mean})) {
-      backward<T, n>(stream, args, scratch);
-    } else {
-      backward<T, 1>(stream, args, scratch);
-    }
-  });
+  with_packs(args.x.dtype, args.x.dims[3],
+             {args.dy.data, args.x.data, args.relu ? args.y.data : nullptr, args.dx.data, args.d_residual.data,
+              args.mean.data},
+             [&]<class T, int N>() { backward<T, N>(stream, args, scratch); });
 }
 
 }  // namespace tw::models::cuda

@@ -19,8 +19,8 @@ struct Rows {
   std::int32_t* row_correct;
 };
 
-/// What a thread has seen of its row. The maximum of nothing is the lowest finite number, so that no difference of two of
-/// them is NaN.
+/// What a thread has seen of its row. The maximum of nothing is the lowest finite number, so that no difference of two
+/// of them is NaN.
 struct Part {
   float top;    // greatest logit; no NaN, which the sum keeps
   int where;    // the first pack that has it
@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(row_threads, 2) classifier_rows_kernel(Rows<T>
   block_combine(where, reinterpret_cast<int*>(scratch + 3 * warps), [](int x, int y) { return x < y ? x : y; });
   if (threadIdx.x == 0) {
     const float log_sum = ::logf(sums[0]), count = static_cast<float>(classes);  // log_sum: above the top
-    a.row_loss[blockIdx.x] = a.on_target * (top - at_target + log_sum) +
-                             a.everywhere * (count * top - sums[1] + count * log_sum);
+    a.row_loss[blockIdx.x] =
+        a.on_target * (top - at_target + log_sum) + a.everywhere * (count * top - sums[1] + count * log_sum);
     if (where[0] == none) a.row_correct[blockIdx.x] = 0;  // nothing but NaN
   }
   if (part.where == where[0] && where[0] != none) {  // this thread's own pack: its gradients stand there only later
@@ -181,38 +181,26 @@ __global__ void __launch_bounds__(total_threads)
   if (correct != nullptr) *correct = static_cast<std::int32_t>(sums[1]);
 }
 
-template <class T, int N>
-void launch_rows(cudaStream_t stream, const ClassifierRows& args) {
-  const float smoothing = args.label_smoothing;
-  const Rows<T> a{static_cast<T*>(args.logits),
-                  static_cast<const T*>(args.bias),
-                  args.targets,
-                  args.classes,
-                  args.ld,
-                  1 - smoothing,
-                  smoothing / static_cast<float>(args.classes),
-                  args.backward,
-                  args.gradient_factor,
-                  args.scalars,
-                  args.row_loss,
-                  args.row_correct};
-  const int threads =
-      static_cast<int>(std::clamp<Index>(round_to_warps(ceil_div(args.classes, N * 4)), warp_size, row_threads));
-  const std::size_t shared_bytes = 4 * static_cast<std::size_t>(threads / warp_size) * sizeof(float);
-  launch<classifier_rows_kernel<T, N>>(static_cast<unsigned>(args.rows), threads, shared_bytes, stream, a);
-}
-
 }  // namespace
 
 void classifier_rows(cudaStream_t stream, const ClassifierRows& args) {
-  with_type(args.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    if (args.ld % n == 0 && aligned(args.logits) && aligned(args.bias)) {
-      launch_rows<T, n>(stream, args);
-    } else {
-      launch_rows<T, 1>(stream, args);
-    }
+  with_packs(args.dtype, args.ld, {args.logits, args.bias}, [&]<class T, int N>() {
+    const Rows<T> a{static_cast<T*>(args.logits),
+                    static_cast<const T*>(args.bias),
+                    args.targets,
+                    args.classes,
+                    args.ld,
+                    1 - args.label_smoothing,
+                    args.label_smoothing / static_cast<float>(args.classes),
+                    args.backward,
+                    args.gradient_factor,
+                    args.scalars,
+                    args.row_loss,
+                    args.row_correct};
+    const int threads =
+        static_cast<int>(std::clamp<Index>(round_to_warps(ceil_div(args.classes, N * 4)), warp_size, row_threads));
+    const std::size_t shared_bytes = 4 * static_cast<std::size_t>(threads / warp_size) * sizeof(float);
+    launch<classifier_rows_kernel<T, N>>(static_cast<unsigned>(args.rows), threads, shared_bytes, stream, a);
   });
 }
 

@@ -70,8 +70,7 @@ std::size_t column_sums_scratch(Index rows, Index columns) {
 
 void sum_columns(cudaStream_t stream, DType dtype, const void* x, Index rows, Index columns, Index ld,
                  const ColumnTotals& totals, void* scratch) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
     const T* values = static_cast<const T*>(x);
     float* partial = static_cast<float*>(scratch);

@@ -27,18 +27,25 @@ struct CastOp {
   }
 };
 
-template <class T>
-struct AddOp {
+/// y = of(a, b), element by element.
+template <class T, class Of>
+struct BinaryOp {
   const T *a, *b;
   T* y;
   template <int N>
   __device__ void at(Index i) const {
-    Floats<N> sum = load<N>(a + i);
+    Floats<N> values = load<N>(a + i);
     const Floats<N> other = load<N>(b + i);
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum[k] += other[k];
-    store(y + i, sum);
+    for (int k = 0; k < N; ++k) values[k] = Of::value(values[k], other[k]);
+    store(y + i, values);
   }
+};
+struct Sum {
+  __device__ static float value(float a, float b) { return a + b; }
+};
+struct GeluGradient {
+  __device__ static float value(float gradient, float x) { return gradient * formula::gelu_derivative(x); }
 };
 
 template <class T>
@@ -51,20 +58,6 @@ struct GeluOp {
 #pragma unroll
     for (int k = 0; k < N; ++k) values[k] = formula::gelu(values[k]);
     store(y + i, values);
-  }
-};
-
-template <class T>
-struct GeluBackwardOp {
-  const T* x;
-  T* dx;
-  template <int N>
-  __device__ void at(Index i) const {
-    Floats<N> gradient = load<N>(dx + i);
-    const Floats<N> values = load<N>(x + i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) gradient[k] *= formula::gelu_derivative(values[k]);
-    store(dx + i, gradient);
   }
 };
 
@@ -96,16 +89,14 @@ void cast_from(cudaStream_t stream, const Cast& args) {
 cudaError_t find_kernel_image() { return find_image<map_kernel<width_of<float>, FillOp<float>>>(); }
 
 void fill(cudaStream_t stream, const Fill& args) {
-  with_type(args.y.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(args.y.dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
     map<n>(stream, FillOp<T>{args.y.as<T>(), args.value}, args.y.count(), aligned<n>({args.y}));
   });
 }
 
 void cast(cudaStream_t stream, const Cast& args) {
-  with_half(is_half(args.x.dtype) ? args.x.dtype : args.y.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_half(is_half(args.x.dtype) ? args.x.dtype : args.y.dtype, [&]<class T>(T*) {
     if (is_half(args.x.dtype)) {
       cast_from<T, float>(stream, args);
     } else {
@@ -115,18 +106,16 @@ void cast(cudaStream_t stream, const Cast& args) {
 }
 
 void add(cudaStream_t stream, const Add& args) {
-  with_type(args.y.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(args.y.dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
-    map<n>(stream, AddOp<T>{args.a.as<T>(), args.b.as<T>(), args.y.as<T>()}, args.y.count(),
+    map<n>(stream, BinaryOp<T, Sum>{args.a.as<T>(), args.b.as<T>(), args.y.as<T>()}, args.y.count(),
            aligned<n>({args.a, args.b, args.y}));
   });
 }
 
 void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* residual, void* y, Index rows,
                Index columns) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
     const BiasOp<T> op{static_cast<const T*>(bias), static_cast<const T*>(residual), static_cast<T*>(y), columns};
     // Rows that no pack crosses.
@@ -135,16 +124,15 @@ void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* r
 }
 
 void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     map<width_of<T>>(stream, GeluOp<T>{static_cast<const T*>(x), static_cast<T*>(y)}, count, aligned(x) && aligned(y));
   });
 }
 
 void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    map<width_of<T>>(stream, GeluBackwardOp<T>{static_cast<const T*>(x), static_cast<T*>(dx)}, count,
+  with_type(dtype, [&]<class T>(T*) {
+    T* const gradient = static_cast<T*>(dx);
+    map<width_of<T>>(stream, BinaryOp<T, GeluGradient>{gradient, static_cast<const T*>(x), gradient}, count,
                      aligned(x) && aligned(dx));
   });
 }

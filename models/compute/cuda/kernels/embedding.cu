@@ -109,33 +109,24 @@ struct Scratch {
   std::size_t bytes() const { return std::max(3 * array + sort, columns); }
 };
 
-template <class T, int N>
-void launch_backward(cudaStream_t stream, const Backward<T>& a) {
-  launch<embedding_backward_kernel<T, N>>(static_cast<unsigned>(a.count), threads_for(a.width / N), 0, stream, a);
-}
-
 }  // namespace
 
 void embedding_forward(cudaStream_t stream, const EmbeddingForward& args) {
-  with_type(args.y.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const Forward<T> a{args.tokens.as<std::int32_t>(),
-                       args.token_table.as<T>(),
-                       args.position_table.as<T>(),
-                       args.y.as<T>(),
-                       args.tokens.dims[1],
-                       args.token_table.dims[1]};
-    const auto rows = static_cast<unsigned>(args.tokens.count());
-    if (a.width % n == 0 && aligned<n>({args.token_table, args.position_table, args.y})) {
-      launch<embedding_forward_kernel<T, n>>(rows, threads_for(a.width / n), 0, stream, a);
-    } else {
-      launch<embedding_forward_kernel<T, 1>>(rows, threads_for(a.width), 0, stream, a);
-    }
-  });
+  const Index width = args.token_table.dims[1];
+  with_packs(args.y.dtype, width, {args.token_table.data, args.position_table.data, args.y.data},
+             [&]<class T, int N>() {
+               const Forward<T> a{args.tokens.as<std::int32_t>(),
+                                  args.token_table.as<T>(),
+                                  args.position_table.as<T>(),
+                                  args.y.as<T>(),
+                                  args.tokens.dims[1],
+                                  width};
+               launch<embedding_forward_kernel<T, N>>(static_cast<unsigned>(args.tokens.count()),
+                                                      threads_for(width / N), 0, stream, a);
+             });
 }
 
-std::size_t embedding_backward_scratch(const EmbeddingBackward& args) { return Scratch(args).bytes(); }
+std::size_t scratch_bytes(const EmbeddingBackward& args) { return Scratch(args).bytes(); }
 
 void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void* scratch_data) {
   const Scratch scratch(args);
@@ -147,16 +138,10 @@ void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void
   sort_pairs(stream, args.tokens.as<std::uint32_t>(), positions, scratch.count, scratch.bits, sorted_tokens,
              sorted_positions, memory + 3 * scratch.array);
   const Index batch = args.dy.dims[0], seq = args.dy.dims[1], width = args.dy.dims[2];
-  with_type(args.dy.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
+  with_packs(args.dy.dtype, width, {args.dy.data, args.d_token_table.data}, [&]<class T, int N>() {
     const Backward<T> a{sorted_tokens, sorted_positions, args.dy.as<T>(), args.d_token_table.as<float>(), scratch.count,
                         width};
-    if (width % n == 0 && aligned<n>({args.dy, args.d_token_table})) {
-      launch_backward<T, n>(stream, a);
-    } else {
-      launch_backward<T, 1>(stream, a);
-    }
+    launch<embedding_backward_kernel<T, N>>(static_cast<unsigned>(a.count), threads_for(width / N), 0, stream, a);
   });
   if (!args.d_position_table) return;
   float* d_position = args.d_position_table.as<float>();

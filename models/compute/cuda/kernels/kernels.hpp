@@ -22,17 +22,16 @@ using Index = std::int64_t;
 /// What the runtime says about this program's code on the current device: cudaSuccess, or cudaErrorNoKernelImageForDevice.
 cudaError_t find_kernel_image();
 
-// ---- operators of Device; where a `…_scratch` stands beside one, `scratch` has at least that many bytes, 256-byte
-// aligned, whatever they hold ----
+// ---- operators of Device; `scratch` has at least scratch_bytes(args), 256-byte aligned, whatever they hold ----
 void embedding_forward(cudaStream_t stream, const EmbeddingForward& args);
-std::size_t embedding_backward_scratch(const EmbeddingBackward& args);  // of the sort too
+std::size_t scratch_bytes(const EmbeddingBackward& args);  // of the sort too
 void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void* scratch);
 void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args);
-std::size_t layer_norm_backward_scratch(const LayerNormBackward& args);
+std::size_t scratch_bytes(const LayerNormBackward& args);
 void layer_norm_backward(cudaStream_t stream, const LayerNormBackward& args, void* scratch);
-std::size_t batch_norm_forward_scratch(const BatchNormForward& args);
+std::size_t scratch_bytes(const BatchNormForward& args);
 void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void* scratch);
-std::size_t batch_norm_backward_scratch(const BatchNormBackward& args);
+std::size_t scratch_bytes(const BatchNormBackward& args);
 void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch);
 void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args);
 void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args);  // gathers: no atomics
@@ -41,7 +40,7 @@ void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args)
 void add(cudaStream_t stream, const Add& args);
 void cast(cudaStream_t stream, const Cast& args);
 void fill(cudaStream_t stream, const Fill& args);
-std::size_t global_norm_scratch(const GlobalNorm& args);
+std::size_t scratch_bytes(const GlobalNorm& args);
 void global_norm(cudaStream_t stream, const GlobalNorm& args, void* scratch);
 void adamw(cudaStream_t stream, const AdamW& args);
 void sgd(cudaStream_t stream, const Sgd& args);

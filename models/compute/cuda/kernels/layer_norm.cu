@@ -279,8 +279,7 @@ __global__ void __launch_bounds__(most_any_threads) layer_norm_backward_any_kern
 }  // namespace
 
 void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args) {
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(args.x.dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
     const Forward<T> a{args.x.as<T>(),   args.residual.as<T>(), args.gamma.as<T>(),    args.beta.as<T>(),
                        args.sum.as<T>(), args.y.as<T>(),        args.mean.as<float>(), args.rstd.as<float>(),
@@ -304,7 +303,7 @@ void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args) {
   });
 }
 
-std::size_t layer_norm_backward_scratch(const LayerNormBackward& args) {
+std::size_t scratch_bytes(const LayerNormBackward& args) {
   const Index blocks = backward_blocks(args.x.dims[0]), columns = 2 * args.x.dims[1];
   return static_cast<std::size_t>(blocks * columns) * sizeof(float) + column_sums_scratch(blocks, columns);
 }
@@ -312,8 +311,7 @@ std::size_t layer_norm_backward_scratch(const LayerNormBackward& args) {
 void layer_norm_backward(cudaStream_t stream, const LayerNormBackward& args, void* scratch) {
   const Index rows = args.x.dims[0], width = args.x.dims[1], blocks = backward_blocks(rows);
   float* partial = static_cast<float*>(scratch);
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(args.x.dtype, [&]<class T>(T*) {
     constexpr int n = width_of<T>;
     const Backward<T> a{args.dy.as<T>(),
                         args.x.as<T>(),

@@ -143,7 +143,7 @@ struct Segmented {
 
 }  // namespace
 
-std::size_t global_norm_scratch(const GlobalNorm& args) {
+std::size_t scratch_bytes(const GlobalNorm& args) {
   return static_cast<std::size_t>(norm_blocks(args.gradient.count())) * sizeof(double);
 }
 
@@ -164,8 +164,7 @@ void update_loss_scale(cudaStream_t stream, const UpdateLossScale& args) {
 
 void adamw(cudaStream_t stream, const AdamW& args) {
   constexpr int n = width_of<float>;
-  with_half(args.weights.dtype, [&](auto* type) {
-    using W = std::remove_pointer_t<decltype(type)>;
+  with_half(args.weights.dtype, [&]<class W>(W*) {
     const AdamWOp<W> op{args.master.as<float>(),
                         args.first_moment.as<float>(),
                         args.second_moment.as<float>(),
@@ -182,8 +181,7 @@ void adamw(cudaStream_t stream, const AdamW& args) {
 
 void sgd(cudaStream_t stream, const Sgd& args) {
   constexpr int n = width_of<float>;
-  with_half(args.weights.dtype, [&](auto* type) {
-    using W = std::remove_pointer_t<decltype(type)>;
+  with_half(args.weights.dtype, [&]<class W>(W*) {
     const SgdOp<W> op{args.master.as<float>(),
                       args.momentum_buffer.as<float>(),
                       args.weights.as<W>(),

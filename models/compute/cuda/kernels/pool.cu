@@ -127,68 +127,39 @@ struct Images {
   }
 };
 
-template <class T, int N>
-void average_forward(cudaStream_t stream, const AveragePoolForward& args) {
-  const Images images(args.x.dims, N);
-  launch<average_pool_forward_kernel<T, N>>(images.blocks, images.c.threads(), images.c.threads() * N * sizeof(float),
-                                            stream, args.x.as<T>(), args.y.as<T>(), images.c);
-}
-template <class T, int N>
-void average_backward(cudaStream_t stream, const AveragePoolBackward& args) {
-  const Images images(args.dx.dims, N);
-  launch<average_pool_backward_kernel<T, N>>(images.blocks, images.c.threads(), 0, stream, args.dy.as<T>(),
-                                             args.dx.as<T>(), images.c);
-}
-template <class T, int N>
-void max_forward(cudaStream_t stream, const MaxPoolForward& args) {
-  const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
-  launch<max_pool_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
-                                        threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
-                                        args.x.as<T>(), args.y.as<T>(), args.argmax.as<std::int32_t>(), w);
-}
-template <class T, int N>
-void max_backward(cudaStream_t stream, const MaxPoolBackward& args) {
-  const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
-  launch<max_pool_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
-                                         threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
-                                         args.dy.as<T>(), args.argmax.as<std::int32_t>(), args.dx.as<T>(), w);
-}
-
 }  // namespace
 
 void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args) {
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const bool wide = args.x.dims[3] % n == 0 && aligned<n>({args.x, args.y, args.argmax});
-    wide ? max_forward<T, n>(stream, args) : max_forward<T, 1>(stream, args);
+  const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
+  with_packs(args.x.dtype, w.channels, {args.x.data, args.y.data, args.argmax.data}, [&]<class T, int N>() {
+    launch<max_pool_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
+                                          threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
+                                          args.x.as<T>(), args.y.as<T>(), args.argmax.as<std::int32_t>(), w);
   });
 }
 
 void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args) {
-  with_type(args.dx.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const bool wide = args.dx.dims[3] % n == 0 && aligned<n>({args.dy, args.argmax, args.dx});
-    wide ? max_backward<T, n>(stream, args) : max_backward<T, 1>(stream, args);
+  const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
+  with_packs(args.dx.dtype, w.channels, {args.dy.data, args.argmax.data, args.dx.data}, [&]<class T, int N>() {
+    launch<max_pool_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
+                                           threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
+                                           args.dy.as<T>(), args.argmax.as<std::int32_t>(), args.dx.as<T>(), w);
   });
 }
 
 void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
-  with_type(args.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const bool wide = args.x.dims[3] % n == 0 && aligned<n>({args.x});
-    wide ? average_forward<T, n>(stream, args) : average_forward<T, 1>(stream, args);
+  with_packs(args.x.dtype, args.x.dims[3], {args.x.data}, [&]<class T, int N>() {
+    const Images images(args.x.dims, N);
+    launch<average_pool_forward_kernel<T, N>>(images.blocks, images.c.threads(), images.c.threads() * N * sizeof(float),
+                                              stream, args.x.as<T>(), args.y.as<T>(), images.c);
   });
 }
 
 void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args) {
-  with_type(args.dx.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    constexpr int n = width_of<T>;
-    const bool wide = args.dx.dims[3] % n == 0 && aligned<n>({args.dy, args.dx});
-    wide ? average_backward<T, n>(stream, args) : average_backward<T, 1>(stream, args);
+  with_packs(args.dx.dtype, args.dx.dims[3], {args.dy.data, args.dx.data}, [&]<class T, int N>() {
+    const Images images(args.dx.dims, N);
+    launch<average_pool_backward_kernel<T, N>>(images.blocks, images.c.threads(), 0, stream, args.dy.as<T>(),
+                                               args.dx.as<T>(), images.c);
   });
 }
 

@@ -191,6 +191,20 @@ bool aligned(std::initializer_list<Tensor> tensors) {
 }
 inline bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % access_bytes == 0; }
 
+/// body.template operator()<T, N>() for the C++ type of `dtype`; N fills an access where lines of `width` elements are
+/// whole packs of that many and all addresses are aligned (an absent tensor's is), else it is 1.
+template <class Body>
+void with_packs(DType dtype, Index width, std::initializer_list<const void*> addresses, Body&& body) {
+  bool are_aligned = true;
+  for (const void* address : addresses) are_aligned = are_aligned && aligned(address);
+  with_type(dtype, [&]<class T>(T*) {
+    if (are_aligned && width % width_of<T> == 0)
+      body.template operator()<T, width_of<T>>();
+    else
+      body.template operator()<T, 1>();
+  });
+}
+
 // ---- reductions ----
 constexpr int warp_size = 32;
 constexpr unsigned all_lanes = 0xffffffffu;

@@ -112,8 +112,7 @@ void generate_tokens(cudaStream_t stream, const GenerateTokens& args) {
 }
 
 void generate_images(cudaStream_t stream, const GenerateImages& args) {
-  with_type(args.inputs.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(args.inputs.dtype, [&]<class T>(T*) {
     const Index size = args.inputs.dims[1], channels = args.inputs.dims[3], count = size * size * channels;
     const Index pieces = ceil_div(count, 4 * piece_blocks);
     const Images<T> s{args.frequencies.as<std::int32_t>(),

@@ -1,0 +1,29 @@
+// An open file of this process.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace tw::power {
+
+/// Owns a file's number; below 0: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+  int get() const { return number_; }
+  void close() noexcept {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_;
+};
+
+}  // namespace tw::power
