@@ -54,6 +54,21 @@ MemoryPlan exact_plan(const TrainerConfig& config, const std::vector<std::unique
   return plan;
 }
 
+/// "linear 128 > 384, 64 rows"; "convolution 64 > 128, 3x3 by 2, 16x16", which is of one image.
+std::string product_and_shape(const NamedPlan& named) {
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  if (const auto* linear = dynamic_cast<const LinearPlan*>(named.plan.get())) {
+    const LinearShape& s = linear->shape();
+    return named.product + " " + text(s.in_features) + " > " + text(s.out_features) + ", " + text(s.rows) + " rows";
+  }
+  if (const auto* convolution = dynamic_cast<const ConvolutionPlan*>(named.plan.get())) {
+    const ConvolutionShape& s = convolution->shape();
+    return named.product + " " + text(s.in_channels) + " > " + text(s.out_channels) + ", " + text(s.kernel) + "x" +
+           text(s.kernel) + " by " + text(s.stride) + ", " + text(s.height) + "x" + text(s.width);
+  }
+  return named.product;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const TrainerConfig& config, int threads) {
@@ -280,26 +295,6 @@ MemoryPlan Trainer::memory() const {
   plan.workspace = impl_->device.arena_bytes();
   return plan;
 }
-
-namespace {
-
-/// "linear 128 > 384, 64 rows"; "convolution 64 > 128, 3x3 by 2, 16x16", which is of one image.
-std::string product_and_shape(const NamedPlan& named) {
-  const auto text = [](std::int64_t number) { return std::to_string(number); };
-  if (const auto* linear = dynamic_cast<const LinearPlan*>(named.plan.get())) {
-    const LinearShape& s = linear->shape();
-    return named.product + " " + text(s.in_features) + " > " + text(s.out_features) + ", " + text(s.rows) + " rows";
-  }
-  if (const auto* convolution = dynamic_cast<const ConvolutionPlan*>(named.plan.get())) {
-    const ConvolutionShape& s = convolution->shape();
-    return named.product + " " + text(s.in_channels) + " > " + text(s.out_channels) + ", " + text(s.kernel) + "x" +
-           text(s.kernel) + " by " + text(s.stride) + ", " + text(s.height) + "x" + text(s.width);
-  }
-  return named.product;
-}
-
-}  // namespace
-
 std::map<std::string, std::vector<std::string>> Trainer::implementations() const {
   std::map<std::string, std::set<std::string>> found;
   for (const auto& block : impl_->blocks)

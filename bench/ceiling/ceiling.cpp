@@ -170,9 +170,7 @@ class Measurement {
   void add_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t row_tiles,
                   std::int64_t column_tiles, const std::string& name, models::Math math) {
     pause_();  // a plan is built by timing the ways that it has
-    for (const models::Op op :
-         {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
-      need(op);
+    for (const models::Op op : linear_passes) need(op);
     std::shared_ptr<models::LinearPlan> plan =
         device_.plan(models::LinearShape{rows, in, out, dtype_, models::Activation::none, math});
     plan->bind(view(weight_, {out, in}));
@@ -182,40 +180,19 @@ class Measurement {
         for (std::int64_t column = 0; column < column_tiles; ++column)
           body(row * rows * in, (row * column_tiles + column) * rows * out, column * out * in);
     };
-    forward_.candidates.push_back({name,
-                                   plan->description(),
-                                   [=, this] {
-                                     each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
-                                       models::LinearForward args;
-                                       args.x = view(x_, {rows, in}, x);
-                                       args.y = view(y_, {rows, out}, y);
-                                       plan->forward(*stream_, args);
-                                     });
-                                   },
-                                   {}});
-    backward_input_.candidates.push_back({name,
-                                          plan->description(),
-                                          [=, this] {
-                                            each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
-                                              models::LinearBackwardInput args;
-                                              args.dy = view(dy_, {rows, out}, y);
-                                              args.dx = view(dx_, {rows, in}, x);
-                                              plan->backward_input(*stream_, args);
-                                            });
-                                          },
-                                          {}});
-    backward_weights_.candidates.push_back({name,
-                                            plan->description(),
-                                            [=, this] {
-                                              each_tile([&](std::int64_t x, std::int64_t y, std::int64_t w) {
-                                                models::LinearBackwardWeights args;
-                                                args.x = view(x_, {rows, in}, x);
-                                                args.dy = view(dy_, {rows, out}, y);
-                                                args.d_weight = gradient({out, in}, w);
-                                                plan->backward_weights(*stream_, args);
-                                              });
-                                            },
-                                            {}});
+    const auto add = [&](Pass& pass, const auto& run_tile) {
+      pass.candidates.push_back({name, plan->description(), [=] { each_tile(run_tile); }, {}});
+    };
+    add(forward_, [=, this](std::int64_t x, std::int64_t y, std::int64_t) {
+      plan->forward(*stream_, {view(x_, {rows, in}, x), {}, {}, {}, view(y_, {rows, out}, y)});
+    });
+    add(backward_input_, [=, this](std::int64_t x, std::int64_t y, std::int64_t) {
+      plan->backward_input(*stream_, {view(dy_, {rows, out}, y), {}, view(dx_, {rows, in}, x)});
+    });
+    add(backward_weights_, [=, this](std::int64_t x, std::int64_t y, std::int64_t w) {
+      plan->backward_weights(*stream_,
+                             {view(x_, {rows, in}, x), view(dy_, {rows, out}, y), gradient({out, in}, w), {}});
+    });
     if (row_tiles > 1) return;
     const models::LinearShape shape{rows, in, out, dtype_, models::Activation::none, math};
     add_library(forward_, shape, models::Op::linear_forward, column_tiles, name);
@@ -292,25 +269,14 @@ class Measurement {
     const models::Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
     plan->bind(view(weight_, w));
     plan->refresh(*stream_);
-    forward_.candidates.push_back({"",
-                                   plan->description(),
-                                   [=, this] {
-                                     plan->forward(*stream_, {view(x_, x), view(y_, y)});
-                                   },
-                                   {}});
-    backward_input_.candidates.push_back({"",
-                                          plan->description(),
-                                          [=, this] {
-                                            plan->backward_input(*stream_, {view(dy_, y), view(dx_, x)});
-                                          },
-                                          {}});
-    backward_weights_.candidates.push_back(
-        {"",
-         plan->description(),
-         [=, this] {
-           plan->backward_weights(*stream_, {view(x_, x), view(dy_, y), gradient(w), false});
-         },
-         {}});
+    const auto add = [&](Pass& pass, std::function<void()> body) {
+      pass.candidates.push_back({"", plan->description(), std::move(body), {}});
+    };
+    add(forward_, [=, this] { plan->forward(*stream_, {view(x_, x), view(y_, y)}); });
+    add(backward_input_, [=, this] { plan->backward_input(*stream_, {view(dy_, y), view(dx_, x)}); });
+    add(backward_weights_, [=, this] {
+      plan->backward_weights(*stream_, {view(x_, x), view(dy_, y), gradient(w), false});
+    });
     add_library(forward_, shape, models::Op::convolution_forward, 1, "");
     if (p.backward_input) add_library(backward_input_, shape, models::Op::convolution_backward_input, 1, "");
     add_library(backward_weights_, shape, models::Op::convolution_backward_weights, 1, "");

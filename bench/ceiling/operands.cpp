@@ -15,16 +15,16 @@ void fill_random(models::Device& device, models::Stream& stream, const models::T
     state ^= state >> 27;
     return scale * static_cast<float>(static_cast<std::int64_t>(state * 0x2545f4914f6cdd1du)) * 0x1p-63f;
   };
-  if (tensor.dtype == models::DType::bf16) {
-    auto* values = reinterpret_cast<models::bf16*>(block.data());
-    for (std::size_t i = 0; i < block_bytes / sizeof(models::bf16); ++i) values[i] = models::to_bf16(next());
-  } else if (tensor.dtype == models::DType::fp16) {
-    auto* values = reinterpret_cast<models::fp16*>(block.data());
-    for (std::size_t i = 0; i < block_bytes / sizeof(models::fp16); ++i) values[i] = models::to_fp16(next());
-  } else {
-    auto* values = reinterpret_cast<float*>(block.data());
-    for (std::size_t i = 0; i < block_bytes / sizeof(float); ++i) values[i] = next();
-  }
+  const auto fill = [&]<class T>(T (*rounded)(float)) {
+    auto* values = reinterpret_cast<T*>(block.data());
+    for (std::size_t i = 0; i < block_bytes / sizeof(T); ++i) values[i] = rounded(next());
+  };
+  if (tensor.dtype == models::DType::bf16)
+    fill(models::to_bf16);
+  else if (tensor.dtype == models::DType::fp16)
+    fill(models::to_fp16);
+  else
+    fill(+[](float value) { return value; });
   for (std::size_t done = 0; done < tensor.bytes(); done += block_bytes)
     device.copy_from_host(stream, static_cast<char*>(tensor.data) + done, block.data(),
                           std::min(block_bytes, tensor.bytes() - done));

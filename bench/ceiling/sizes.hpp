@@ -16,6 +16,11 @@ inline constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_ti
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
 
+inline constexpr models::Op linear_passes[] = {models::Op::linear_forward, models::Op::linear_backward_input,
+                                               models::Op::linear_backward_weights};
+inline constexpr models::Op convolution_passes[] = {
+    models::Op::convolution_forward, models::Op::convolution_backward_input, models::Op::convolution_backward_weights};
+
 models::ConvolutionShape convolution_shape(const models::Product& product, models::DType dtype, models::Math math);
 
 /// Elements of the operands that serve all products: as large as the largest needs. A layout may round features and

@@ -36,10 +36,9 @@ bool has_whole_node(const std::vector<power::MeterFinding>& findings, const GpuC
   return gpus.unread.empty() && here.size() >= accelerators && std::ranges::all_of(here, is_ours);
 }
 
-void leave_out(power::MeterFinding& finding, const std::string& why) {
+void leave_out(power::MeterFinding& finding, std::string why) {
   finding.counted = false;
-  finding.reason = "not_visible";
-  finding.detail = why;
+  finding.explain("not_visible", std::move(why));
 }
 
 }  // namespace
@@ -66,11 +65,9 @@ std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> finding
                   (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
                   "): it is not the job's");
   }
-  for (const GpuChoice::Unread& gpu : gpus.unread) {
-    power::MeterFinding& one = findings.emplace_back();
-    one.domain = gpu.domain, one.reason = gpu.reason, one.detail = gpu.detail;
-    one.scope = power::EnergyScope::device;
-  }
+  for (const GpuChoice::Unread& gpu : gpus.unread)
+    findings.push_back(
+        {.domain = gpu.domain, .scope = power::EnergyScope::device, .reason = gpu.reason, .detail = gpu.detail});
   return findings;
 }
 

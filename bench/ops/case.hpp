@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/ceiling/operands.hpp"
+#include "bench/ceiling/sizes.hpp"
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
 #include "models/compute/precision.hpp"
@@ -23,6 +24,7 @@ class Case {
 
   /// Random values in ±1; zeros for int32.
   models::Tensor tensor(models::DType dtype, models::Dims dims);
+  models::Tensor float32(models::Dims dims) { return tensor(models::DType::float32, dims); }
   models::Tensor indices(models::Dims dims, std::int64_t end);  ///< int32 in [0, end)
   template <class T>
   T* host_values(const std::vector<T>& values) {  ///< a copy in device memory

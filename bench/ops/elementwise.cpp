@@ -12,8 +12,8 @@ std::unique_ptr<Case> make_layer_norm(models::Device& device, std::int64_t rows,
   forward.gamma = c.tensor(dtype, {width});
   forward.beta = c.tensor(dtype, {width});
   forward.y = c.tensor(dtype, {rows, width});
-  forward.mean = c.tensor(models::DType::float32, {rows});
-  forward.rstd = c.tensor(models::DType::float32, {rows});
+  forward.mean = c.float32({rows});
+  forward.rstd = c.float32({rows});
   const double activation = static_cast<double>(forward.x.bytes());
   c.label = forward.x.dims.str();
   if (!backward) {
@@ -22,16 +22,10 @@ std::unique_ptr<Case> make_layer_norm(models::Device& device, std::int64_t rows,
     return made;
   }
   c.device().layer_norm_forward(c.stream(), forward);
-  models::LayerNormBackward args;
-  args.dy = c.tensor(dtype, {rows, width});
-  args.x = forward.x;
-  args.gamma = forward.gamma;
-  args.mean = forward.mean;
-  args.rstd = forward.rstd;
-  args.d_residual = c.tensor(dtype, {rows, width});
-  args.dx = c.tensor(dtype, {rows, width});
-  args.d_gamma = c.tensor(models::DType::float32, {width});
-  args.d_beta = c.tensor(models::DType::float32, {width});
+  const models::Tensor dy = c.tensor(dtype, {rows, width}), d_residual = c.tensor(dtype, {rows, width}),
+                       dx = c.tensor(dtype, {rows, width}), d_gamma = c.float32({width}), d_beta = c.float32({width});
+  const models::LayerNormBackward args{dy,         forward.x, forward.gamma, forward.mean, forward.rstd,
+                                       d_residual, dx,        d_gamma,       d_beta};
   c.bytes = 4 * activation;
   c.run = [&c, args] { c.device().layer_norm_backward(c.stream(), args); };
   return made;
@@ -43,14 +37,14 @@ std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims,
   const std::int64_t channels = dims[3];
   models::BatchNormForward forward;
   forward.x = c.tensor(dtype, dims);
-  forward.gamma = c.tensor(models::DType::float32, {channels});
-  forward.beta = c.tensor(models::DType::float32, {channels});
-  forward.running_mean = c.tensor(models::DType::float32, {channels});
-  forward.running_var = c.tensor(models::DType::float32, {channels});
+  forward.gamma = c.float32({channels});
+  forward.beta = c.float32({channels});
+  forward.running_mean = c.float32({channels});
+  forward.running_var = c.float32({channels});
   forward.relu = true;
   forward.y = c.tensor(dtype, dims);
-  forward.mean = c.tensor(models::DType::float32, {channels});
-  forward.rstd = c.tensor(models::DType::float32, {channels});
+  forward.mean = c.float32({channels});
+  forward.rstd = c.float32({channels});
   const double activation = static_cast<double>(forward.x.bytes());
   c.label = dims.str() + " relu";
   if (!backward) {
@@ -59,17 +53,10 @@ std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims,
     return made;
   }
   c.device().batch_norm_forward(c.stream(), forward);
-  models::BatchNormBackward args;
-  args.dy = c.tensor(dtype, dims);
-  args.x = forward.x;
-  args.y = forward.y;
-  args.gamma = forward.gamma;
-  args.mean = forward.mean;
-  args.rstd = forward.rstd;
-  args.relu = true;
-  args.dx = c.tensor(dtype, dims);
-  args.d_gamma = c.tensor(models::DType::float32, {channels});
-  args.d_beta = c.tensor(models::DType::float32, {channels});
+  const models::Tensor dy = c.tensor(dtype, dims), dx = c.tensor(dtype, dims), d_gamma = c.float32({channels}),
+                       d_beta = c.float32({channels});
+  const models::BatchNormBackward args{dy,   forward.x, forward.y, forward.gamma, forward.mean, forward.rstd,
+                                       true, dx,        {},        d_gamma,       d_beta};
   c.bytes = 7 * activation;  // dy, x, y twice: once for the sums
   c.run = [&c, args] { c.device().batch_norm_backward(c.stream(), args); };
   return made;
@@ -79,7 +66,7 @@ std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims,
 std::unique_ptr<Case> make_optimizer(models::Device& device, std::int64_t count, models::DType dtype, models::Op op) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  const models::Tensor gradient = c.tensor(models::DType::float32, {count});
+  const models::Tensor gradient = c.float32({count});
   models::StepScalars scalars;
   scalars.learning_rate = 1e-4f;
   models::StepScalars* step = c.host_values(std::vector<models::StepScalars>{scalars});
@@ -90,34 +77,19 @@ std::unique_ptr<Case> make_optimizer(models::Device& device, std::int64_t count,
     c.run = [&c, args] { c.device().global_norm(c.stream(), args); };
     return made;
   }
-  const models::Tensor master = c.tensor(models::DType::float32, {count}),
-                       first = c.tensor(models::DType::float32, {count});
+  const models::Tensor master = c.float32({count}), first = c.float32({count});
   const models::Tensor weights = dtype == models::DType::float32 ? models::Tensor{} : c.tensor(dtype, {count});
   const models::DecaySegment* segments = c.host_values(std::vector<models::DecaySegment>{{0, count, 0.1f}});
   c.bytes = 5 * static_cast<double>(master.bytes()) + static_cast<double>(weights.bytes());
   if (op == models::Op::sgd) {
-    models::Sgd args;
-    args.master = master;
-    args.weights = weights;
-    args.gradient = gradient;
-    args.momentum_buffer = first;
-    args.segments = segments;
-    args.segment_count = 1;
-    args.scalars = step;
+    const models::Sgd args{master, weights, gradient, first, segments, 1, step};
     c.run = [&c, args] { c.device().sgd(c.stream(), args); };
     return made;
   }
-  models::AdamW args;
-  args.master = master;
-  args.weights = weights;
-  args.gradient = gradient;
-  args.first_moment = first;
   // Starts at zero, since a second moment is never negative.
-  args.second_moment = c.tensor(models::DType::float32, {count});
-  c.device().fill(c.stream(), {args.second_moment, 0});
-  args.segments = segments;
-  args.segment_count = 1;
-  args.scalars = step;
+  const models::Tensor second = c.float32({count});
+  c.device().fill(c.stream(), {second, 0});
+  const models::AdamW args{master, weights, gradient, first, second, segments, 1, step};
   c.bytes += 2 * static_cast<double>(master.bytes());
   c.run = [&c, args] { c.device().adamw(c.stream(), args); };
   return made;
@@ -157,9 +129,9 @@ std::unique_ptr<Case> make_triad(models::Device& device) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   const int threads = device.info().threads;
-  float* a = c.tensor(models::DType::float32, {count}).as<float>();
-  const float* b = c.tensor(models::DType::float32, {count}).as<float>();
-  const float* d = c.tensor(models::DType::float32, {count}).as<float>();
+  float* a = c.float32({count}).as<float>();
+  const float* b = c.float32({count}).as<float>();
+  const float* d = c.float32({count}).as<float>();
   c.bytes = 3.0 * sizeof(float) * count;
   c.label = "3 arrays of 64 MiB, " + std::to_string(threads) + " threads";
   c.run = [=] {

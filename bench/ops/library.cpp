@@ -54,17 +54,13 @@ std::vector<Entry> library_entries(const models::NetworkDescription& network, st
                            Multiplies::not_in_fp8});
     };
     if (p.kind == models::Product::Kind::convolution) {
-      const models::ConvolutionShape shape{p.batch,  p.height, p.width,   p.in_channels,         p.out_channels,
-                                           p.kernel, p.stride, p.padding, models::DType::float32};
-      for (const models::Op pass : {models::Op::convolution_forward, models::Op::convolution_backward_input,
-                                    models::Op::convolution_backward_weights})
+      const models::ConvolutionShape shape = convolution_shape(p, models::DType::float32, models::Math::standard);
+      for (const models::Op pass : convolution_passes)
         if (p.backward_input || pass != models::Op::convolution_backward_input) add(shape, pass, {"plain", "any"});
     } else {
       const models::LinearShape shape{p.rows, p.in_features, p.out_features, models::DType::float32,
                                       models::Activation::none};
-      for (const models::Op pass :
-           {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
-        add(shape, pass, {"plain", "packed", "any"});
+      for (const models::Op pass : linear_passes) add(shape, pass, {"plain", "packed", "any"});
     }
   }
   return entries;

@@ -9,13 +9,9 @@ std::string product_name(const models::Product& p) {
     case models::Product::Kind::classifier:
       return "head";
     case models::Product::Kind::convolution: {
-      std::string name = std::to_string(p.kernel);
-      name += 'x' + std::to_string(p.kernel);
-      name += 's' + std::to_string(p.stride);
-      name += "_h" + std::to_string(p.height);
-      name += '_' + std::to_string(p.in_channels);
-      name += "to" + std::to_string(p.out_channels);
-      return name;
+      const std::string kernel = std::to_string(p.kernel);
+      return kernel + "x" + kernel + "s" + std::to_string(p.stride) + "_h" + std::to_string(p.height) + "_" +
+             std::to_string(p.in_channels) + "to" + std::to_string(p.out_channels);
     }
     case models::Product::Kind::linear:
       break;

@@ -43,18 +43,13 @@ std::unique_ptr<Case> make_linear(models::Device& device, models::LinearShape s,
     c.bytes = bytes_of({x, weight, y, args.pre_activation, args.residual});
     c.run = [&c, plan, args] { plan->forward(c.stream(), args); };
   } else if (pass == models::Op::linear_backward_input) {
-    models::LinearBackwardInput args;
-    args.dy = y;
-    args.dx = x;
+    models::LinearBackwardInput args{y, {}, x};
     if (epilogue == Epilogue::bias_gelu) args.input_pre_activation = c.tensor(s.dtype, {s.rows, s.in_features});
     c.bytes = bytes_of({x, weight, y, args.input_pre_activation});
     c.run = [&c, plan, args] { plan->backward_input(c.stream(), args); };
   } else {
-    models::LinearBackwardWeights args;
-    args.x = x;
-    args.dy = y;
-    args.d_weight = c.tensor(models::DType::float32, {s.out_features, s.in_features});
-    if (bias) args.d_bias = c.tensor(models::DType::float32, {s.out_features});
+    models::LinearBackwardWeights args{x, y, c.float32({s.out_features, s.in_features}), {}};
+    if (bias) args.d_bias = c.float32({s.out_features});
     c.bytes = bytes_of({x, y, args.d_weight});
     c.run = [&c, plan, args] { plan->backward_weights(c.stream(), args); };
   }
@@ -78,7 +73,7 @@ std::unique_ptr<Case> make_convolution(models::Device& device, const models::Con
   } else if (pass == models::Op::convolution_backward_input) {
     c.run = [&c, plan, x, y] { plan->backward_input(c.stream(), {y, x}); };
   } else {
-    const models::Tensor gradient = c.tensor(models::DType::float32, weight.dims);
+    const models::Tensor gradient = c.float32(weight.dims);
     c.bytes = bytes_of({x, y, gradient});
     c.run = [&c, plan, x, y, gradient] { plan->backward_weights(c.stream(), {x, y, gradient, false}); };
   }
@@ -94,7 +89,7 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
   models::AttentionForward forward;
   forward.qkv = c.tensor(s.dtype, packed);
   forward.out = c.tensor(s.dtype, heads);
-  forward.log_sum_exp = c.tensor(models::DType::float32, {s.batch, s.heads, s.seq});
+  forward.log_sum_exp = c.float32({s.batch, s.heads, s.seq});
   const double width = static_cast<double>(s.heads * s.head_dim);
   const double causal =
       2.0 * static_cast<double>(s.batch) * static_cast<double>(s.seq) * static_cast<double>(s.seq) * width;
@@ -127,9 +122,9 @@ std::unique_ptr<Case> make_classifier(models::Device& device, const models::Clas
   plan->refresh(c.stream());
   args.x = c.tensor(s.dtype, {s.rows, s.in_features});
   args.targets = c.indices({s.rows}, s.classes);
-  args.loss = c.tensor(models::DType::float32, {1});
+  args.loss = c.float32({1});
   args.dx = c.tensor(s.dtype, {s.rows, s.in_features});
-  args.d_weight = c.tensor(models::DType::float32, {s.classes, s.in_features});
+  args.d_weight = c.float32({s.classes, s.in_features});
   c.flops = 6.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.classes);
   c.bytes = bytes_of({args.x, weight, args.dx, args.d_weight});
   c.run = [&c, plan, args] { plan->forward_backward(c.stream(), args); };
@@ -152,9 +147,7 @@ void add_linear(std::vector<Entry>& entries, const std::string& network, const m
                        },
                        is_head ? Multiplies::not_in_fp8 : Multiplies::in_all});
   };
-  for (const models::Op pass :
-       {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
-    add(pass, "", Epilogue::none);
+  for (const models::Op pass : linear_passes) add(pass, "", Epilogue::none);
   if (p.epilogue == Epilogue::bias) add(models::Op::linear_forward, "+bias", Epilogue::bias);
   if (p.epilogue == Epilogue::bias_gelu) add(models::Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
   if (p.epilogue == Epilogue::bias_residual) add(models::Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
@@ -206,15 +199,12 @@ std::vector<Entry> product_entries(const models::NetworkDescription& network, st
                              Multiplies::not_in_fp8});
         break;
       case Kind::convolution:
-        for (const models::Op pass : {models::Op::convolution_forward, models::Op::convolution_backward_input,
-                                      models::Op::convolution_backward_weights}) {
+        for (const models::Op pass : convolution_passes) {
           if (pass == models::Op::convolution_backward_input && !p.backward_input) continue;
           entries.push_back({full_name(pass), pass,
                              [=](models::Device& device, models::Precision precision) {
                                return make_convolution(
-                                   device,
-                                   {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride,
-                                    p.padding, models::storage(precision), models::math(precision)},
+                                   device, convolution_shape(p, models::storage(precision), models::math(precision)),
                                    pass);
                              },
                              Multiplies::in_all});

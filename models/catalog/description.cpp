@@ -1,5 +1,6 @@
 #include "models/catalog/description.hpp"
 
+#include <cstddef>
 #include <stdexcept>
 
 #include "models/catalog/families.hpp"
@@ -8,23 +9,13 @@
 namespace tw::models {
 
 const char* to_string(DataKind kind) {
-  switch (kind) {
-    case DataKind::tokens:
-      return "tokens";
-    case DataKind::images:
-      return "images";
-  }
-  return "unknown";
+  static constexpr const char* names[] = {"tokens", "images"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 const char* sample_name(DataKind kind) {
-  switch (kind) {
-    case DataKind::tokens:
-      return "sequence";
-    case DataKind::images:
-      return "image";
-  }
-  return "sample";
+  static constexpr const char* names[] = {"sequence", "image"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 const std::vector<NetworkDescription>& catalog() {

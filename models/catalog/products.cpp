@@ -18,17 +18,8 @@ bool same_shape(const Product& a, const Product& b) {
 }  // namespace
 
 const char* to_string(Product::Kind kind) {
-  switch (kind) {
-    case Product::Kind::linear:
-      return "linear";
-    case Product::Kind::convolution:
-      return "convolution";
-    case Product::Kind::classifier:
-      return "classifier";
-    case Product::Kind::attention:
-      return "attention";
-  }
-  return "unknown";
+  static constexpr const char* names[] = {"linear", "convolution", "classifier", "attention"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 void add_product(std::vector<Product>& list, const Product& product) {

@@ -1,9 +1,15 @@
 // The checked public half of the plans.
+#include <utility>
+
 #include "models/compute/checks.hpp"
 #include "models/compute/device.hpp"
 
 namespace tw::models {
 namespace {
+
+void check_positive(const Check& check, std::initializer_list<std::pair<const char*, std::int64_t>> extents) {
+  for (const auto& [name, extent] : extents) check.at_least(name, extent, 1);
+}
 
 void check_dtype(const Check& check, DType dtype) {
   if (!is_float(dtype)) check.fail("shape.dtype", "float32, bf16 or fp16", std::string(to_string(dtype)));
@@ -13,6 +19,10 @@ void check_dtype(const Check& check, DType dtype) {
 void check_counts(std::initializer_list<Dims> operands) {
   for (const Dims& dims : operands) static_cast<void>(dims.count());
 }
+
+Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
+Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
+Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
 
 }  // namespace
 
@@ -42,9 +52,9 @@ void WeightPlan::check_ready(Op op) const {
 
 LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(device), shape_(shape) {
   const Check check(Op::linear_forward);
-  check.at_least("shape.rows", shape.rows, 1);
-  check.at_least("shape.in_features", shape.in_features, 1);
-  check.at_least("shape.out_features", shape.out_features, 1);
+  check_positive(check, {{"shape.rows", shape.rows},
+                         {"shape.in_features", shape.in_features},
+                         {"shape.out_features", shape.out_features}});
   check_counts(
       {{shape.rows, shape.in_features}, {shape.rows, shape.out_features}, {shape.out_features, shape.in_features}});
   check_dtype(check, shape.dtype);
@@ -97,25 +107,16 @@ void LinearPlan::backward_weights(Stream& stream, const LinearBackwardWeights& a
 }
 
 // ---- convolution ----
-
-namespace {
-
-Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
-
-}  // namespace
-
 ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) : WeightPlan(device), shape_(shape) {
   const Check check(Op::convolution_forward);
-  check.at_least("shape.batch", shape.batch, 1);
-  check.at_least("shape.in_channels", shape.in_channels, 1);
-  check.at_least("shape.out_channels", shape.out_channels, 1);
-  check.at_least("shape.kernel", shape.kernel, 1);
-  check.at_least("shape.stride", shape.stride, 1);
+  check_positive(check, {{"shape.batch", shape.batch},
+                         {"shape.in_channels", shape.in_channels},
+                         {"shape.out_channels", shape.out_channels},
+                         {"shape.kernel", shape.kernel},
+                         {"shape.stride", shape.stride},
+                         {"shape.height", shape.height},
+                         {"shape.width", shape.width}});
   check.at_least("shape.padding", shape.padding, 0);
-  check.at_least("shape.height", shape.height, 1);
-  check.at_least("shape.width", shape.width, 1);
   check.at_least("shape.height + 2·padding − kernel", shape.height + 2 * shape.padding - shape.kernel, 0);
   check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding - shape.kernel, 0);
   check_counts({image_in(shape), image_out(shape), kernel_dims(shape)});
@@ -157,10 +158,10 @@ void ConvolutionPlan::backward_weights(Stream& stream, const ConvolutionBackward
 
 AttentionPlan::AttentionPlan(Device& device, const AttentionShape& shape) : Plan(device), shape_(shape) {
   const Check check(Op::attention_forward);
-  check.at_least("shape.batch", shape.batch, 1);
-  check.at_least("shape.seq", shape.seq, 1);
-  check.at_least("shape.heads", shape.heads, 1);
-  check.at_least("shape.head_dim", shape.head_dim, 1);
+  check_positive(check, {{"shape.batch", shape.batch},
+                         {"shape.seq", shape.seq},
+                         {"shape.heads", shape.heads},
+                         {"shape.head_dim", shape.head_dim}});
   check_counts({{shape.batch, shape.seq, 3, shape.heads, shape.head_dim}, {shape.seq, shape.seq}});
   check_dtype(check, shape.dtype);
   require_math(device, Op::attention_forward, shape.dtype, shape.math);
@@ -194,9 +195,8 @@ void AttentionPlan::backward(Stream& stream, const AttentionBackward& args) {
 
 ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : WeightPlan(device), shape_(shape) {
   const Check check(Op::classifier);
-  check.at_least("shape.rows", shape.rows, 1);
-  check.at_least("shape.in_features", shape.in_features, 1);
-  check.at_least("shape.classes", shape.classes, 1);
+  check_positive(
+      check, {{"shape.rows", shape.rows}, {"shape.in_features", shape.in_features}, {"shape.classes", shape.classes}});
   check_counts({{shape.rows, shape.in_features}, {shape.rows, shape.classes}, {shape.classes, shape.in_features}});
   if (!(shape.label_smoothing >= 0 && shape.label_smoothing < 1)) {
     check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));

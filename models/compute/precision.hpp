@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -25,18 +27,8 @@ inline constexpr std::array all_precisions = {Precision::float32, Precision::tf3
                                               Precision::bf16,    Precision::fp16, Precision::fp8};
 
 constexpr DType storage(Precision precision) {
-  switch (precision) {
-    case Precision::float32:
-    case Precision::tf32:
-    case Precision::float32_bf16:
-      return DType::float32;
-    case Precision::bf16:
-    case Precision::fp8:
-      return DType::bf16;
-    case Precision::fp16:
-      return DType::fp16;
-  }
-  return DType::float32;
+  if (precision == Precision::fp16) return DType::fp16;
+  return precision == Precision::bf16 || precision == Precision::fp8 ? DType::bf16 : DType::float32;
 }
 constexpr Math math(Precision precision) {
   switch (precision) {
@@ -57,28 +49,14 @@ constexpr Math math_beside_linear(Precision precision) {
 /// Whether gradients would underflow without a scaled loss.
 constexpr bool scales_loss(Precision precision) { return precision == Precision::fp16; }
 
-/// As --precision writes it.
+/// As --precision writes them.
+inline constexpr std::string_view precision_names[] = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
 constexpr std::string_view to_string(Precision precision) {
-  switch (precision) {
-    case Precision::float32:
-      return "float32";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::float32_bf16:
-      return "float32_bf16";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::fp8:
-      return "fp8";
-  }
-  return "?";
+  return precision_names[static_cast<std::size_t>(precision)];
 }
 constexpr std::optional<Precision> parse_precision(std::string_view text) {
-  for (const Precision precision : all_precisions) {
-    if (text == to_string(precision)) return precision;
-  }
+  for (std::size_t i = 0; i < std::size(precision_names); ++i)
+    if (text == precision_names[i]) return static_cast<Precision>(i);
   return std::nullopt;
 }
 

@@ -137,16 +137,9 @@ BlockRun& Executor::prepare(std::size_t i, const MicroBatch& batch, bool trainin
   return run;
 }
 
-void Executor::forward(const MicroBatch& batch) {
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i]->forward(prepare(i, batch, true), input_of(i), plan_.outputs[i]);
-  }
-}
-
-void Executor::evaluate(const MicroBatch& batch) {
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i]->forward(prepare(i, batch, false), input_of(i), plan_.outputs[i]);
-  }
+void Executor::forward(const MicroBatch& batch, bool training) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->forward(prepare(i, batch, training), input_of(i), plan_.outputs[i]);
 }
 
 void Executor::backward(const MicroBatch& batch, const Listener& listener) {

@@ -56,11 +56,11 @@ class Executor {
            const ExecutorOptions& options);
 
   /// Forward of a micro-batch that backward follows.
-  void forward(const MicroBatch& batch);
+  void forward(const MicroBatch& batch) { forward(batch, true); }
   /// Backward of the micro-batch that forward saw last. `listener` may be empty.
   void backward(const MicroBatch& batch, const Listener& listener);
   /// Loss only: running statistics and gradients stay as they are.
-  void evaluate(const MicroBatch& batch);
+  void evaluate(const MicroBatch& batch) { forward(batch, false); }
   /// Weights have changed: repack them all.
   void refresh();
 
@@ -79,6 +79,7 @@ class Executor {
   std::size_t bytes() const { return region_.bytes(); }
 
  private:
+  void forward(const MicroBatch& batch, bool training);
   BlockRun& prepare(std::size_t i, const MicroBatch& batch, bool training);
   Tensor input_of(std::size_t i) const { return i == 0 ? plan_.input : plan_.outputs[i - 1]; }
 

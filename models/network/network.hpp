@@ -75,9 +75,9 @@ class Block {
   virtual ~Block() = default;
   virtual std::string name() const = 0;
   virtual std::vector<ParameterSpec> parameters() const = 0;
-  virtual ActivationSpec output() const = 0;                ///< rank 0 for the last block (loss)
-  virtual std::vector<ActivationSpec> saved() const = 0;    ///< written by forward, read by backward
-  virtual std::vector<ActivationSpec> scratch() const = 0;  ///< shared by all blocks
+  virtual ActivationSpec output() const = 0;                          ///< rank 0 for the last block (loss)
+  virtual std::vector<ActivationSpec> saved() const { return {}; }    ///< written by forward, read by backward
+  virtual std::vector<ActivationSpec> scratch() const { return {}; }  ///< shared by all blocks
   /// The names of parameters owned by another block that this one uses too (tied output head).
   virtual std::vector<std::string> shared_parameters() const { return {}; }
   /// float32 values that forward updates and no gradient reaches: batch norm's running mean and variance.
@@ -87,7 +87,7 @@ class Block {
   virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,
                      const std::vector<Tensor>& statistics) = 0;
   /// All plans after build(); the weight plans among them need refresh() whenever weights have changed.
-  virtual std::vector<NamedPlan> plans() const = 0;
+  virtual std::vector<NamedPlan> plans() const { return {}; }
   virtual void forward(BlockRun& run, Tensor x, Tensor y) = 0;
   /// dx is absent for the first block. x and y are the tensors forward saw and wrote; dy may be overwritten.
   virtual void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) = 0;

@@ -19,7 +19,13 @@ void check_tokens(const Tensor& tokens, std::int64_t vocabulary, const char* op)
   }
 }
 
-double read(const Tensor& tensor, std::int64_t i) { return float_at(tensor, i); }
+double gradient_factor(const StepScalars& step) {
+  return static_cast<double>(step.gradient_scale) * step.clip_factor / step.loss_scale;
+}
+
+void store_weight(const Tensor& weights, std::int64_t i, float master) {
+  if (weights) store(weights.slice(i, {1}), {master});
+}
 
 }  // namespace
 
@@ -30,8 +36,8 @@ void ReferenceDevice::do_embedding_forward(Stream&, const EmbeddingForward& args
   for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
     const std::int64_t token = args.tokens.as<std::int32_t>()[i], position = i % seq;
     for (std::int64_t j = 0; j < width; ++j) {
-      y[i * width + j] = read(args.token_table, token * width + j);
-      if (args.position_table) y[i * width + j] += read(args.position_table, position * width + j);
+      y[i * width + j] = float_at(args.token_table, token * width + j);
+      if (args.position_table) y[i * width + j] += float_at(args.position_table, position * width + j);
     }
   }
   store(args.y, y);
@@ -96,19 +102,6 @@ void ReferenceDevice::do_global_norm(Stream&, const GlobalNorm& args) {
       args.max_norm > 0 && norm > args.max_norm ? static_cast<float>(args.max_norm / norm) : 1.0f;
   if (args.find_non_finite) args.scalars->found_non_finite = std::isfinite(sum) ? 0 : 1;
 }
-
-namespace {
-
-double gradient_factor(const StepScalars& step) {
-  return static_cast<double>(step.gradient_scale) * step.clip_factor / step.loss_scale;
-}
-
-void store_weight(const Tensor& weights, std::int64_t i, float master) {
-  if (weights) store(weights.slice(i, {1}), {master});
-}
-
-}  // namespace
-
 void ReferenceDevice::do_adamw(Stream&, const AdamW& args) {
   const StepScalars& step = *args.scalars;
   if (step.found_non_finite != 0) return;

@@ -29,9 +29,7 @@ inline fp16 round_to_fp16(double value) { return to_fp16(round_to_odd(value)); }
 inline Values load(const Tensor& tensor) {
   Values values(static_cast<std::size_t>(tensor.count()));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = tensor.dtype == DType::bf16   ? to_float(tensor.as<bf16>()[i])
-                : tensor.dtype == DType::fp16 ? to_float(tensor.as<fp16>()[i])
-                                              : tensor.as<float>()[i];
+    values[i] = float_at(tensor, static_cast<std::int64_t>(i));
   }
   return values;
 }

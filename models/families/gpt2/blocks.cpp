@@ -43,9 +43,6 @@ class EmbeddingBlock final : public Block {
             table("wpe.weight", {sizes_.max_seq, sizes_.width}, 0.01)};
   }
   ActivationSpec output() const override { return {"embedding", sizes_.rows_by(sizes_.width), sizes_.dtype}; }
-  std::vector<ActivationSpec> saved() const override { return {}; }
-  std::vector<ActivationSpec> scratch() const override { return {}; }
-  std::vector<NamedPlan> plans() const override { return {}; }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
     device_ = &device;
@@ -140,7 +137,7 @@ class TransformerBlock final : public Block {
   }
 
   void forward(BlockRun& run, Tensor x, Tensor y) override {
-    const Saved s(run.saved);
+    const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
     norm_forward(run, x, ln_1_weight, s.ln_1, s.mean_1, s.rstd_1);
     qkv_->forward(run.stream, {s.ln_1, weight(c_attn_bias), {}, {}, flat(s.qkv, 3), follows});
@@ -152,7 +149,7 @@ class TransformerBlock final : public Block {
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
-    const Saved s(run.saved);
+    const Saved s = saved_of(run);
     const Tensor wide = run.scratch[0], narrow = run.scratch[1];
     mlp_projection_->backward_weights(
         run.stream, {s.gelu, dy, gradient(mlp_c_proj_weight), gradient(mlp_c_proj_bias), run.accumulate});
@@ -177,36 +174,16 @@ class TransformerBlock final : public Block {
   }
 
  private:
-  enum Index {
-    ln_1_weight,
-    ln_1_bias,
-    c_attn_weight,
-    c_attn_bias,
-    c_proj_weight,
-    c_proj_bias,
-    ln_2_weight,
-    ln_2_bias,
-    c_fc_weight,
-    c_fc_bias,
-    mlp_c_proj_weight,
-    mlp_c_proj_bias
-  };
+  /// Places in parameters(); a norm's bias is behind its weight.
+  static constexpr int ln_1_weight = 0, c_attn_weight = 2, c_attn_bias = 3, c_proj_weight = 4, c_proj_bias = 5,
+                       ln_2_weight = 6, c_fc_weight = 8, c_fc_bias = 9, mlp_c_proj_weight = 10, mlp_c_proj_bias = 11;
   struct Saved {
-    explicit Saved(const std::vector<Tensor>& t)
-        : ln_1(t[0]),
-          mean_1(t[1]),
-          rstd_1(t[2]),
-          qkv(t[3]),
-          attention(t[4]),
-          log_sum_exp(t[5]),
-          sum(t[6]),
-          ln_2(t[7]),
-          mean_2(t[8]),
-          rstd_2(t[9]),
-          c_fc(t[10]),
-          gelu(t[11]) {}
     Tensor ln_1, mean_1, rstd_1, qkv, attention, log_sum_exp, sum, ln_2, mean_2, rstd_2, c_fc, gelu;
   };
+  static Saved saved_of(const BlockRun& run) {
+    const std::vector<Tensor>& t = run.saved;
+    return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11]};
+  }
   const Tensor& weight(int index) const { return parameter_[static_cast<std::size_t>(index)].weight; }
   const Tensor& gradient(int index) const { return parameter_[static_cast<std::size_t>(index)].gradient; }
   Tensor flat(const Tensor& t, std::int64_t parts) const { return t.reshaped(sizes_.rows_by(parts * sizes_.width)); }
@@ -265,16 +242,9 @@ class Gpt2Head final : public Block {
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor, Tensor dx) override {
     classify(run);
-    device_->layer_norm_backward(run.stream, {run.scratch[0],
-                                              x,
-                                              gamma_.weight,
-                                              run.saved[1],
-                                              run.saved[2],
-                                              {},
-                                              dx,
-                                              gamma_.gradient,
-                                              beta_.gradient,
-                                              run.accumulate});
+    const Tensor nothing_by_passes;
+    device_->layer_norm_backward(run.stream, {run.scratch[0], x, gamma_.weight, run.saved[1], run.saved[2],
+                                              nothing_by_passes, dx, gamma_.gradient, beta_.gradient, run.accumulate});
     announce(run, 1, 0);
   }
 

@@ -22,25 +22,24 @@ class ConvolutionNorm {
       : shape_(shape), convolution_name_(std::move(convolution_name)), norm_name_(std::move(norm_name)) {}
 
   Dims output() const { return {shape_.batch, shape_.out_height(), shape_.out_width(), shape_.out_channels}; }
-  void add_parameters(std::vector<ParameterSpec>& specs) const {
+  std::vector<ParameterSpec> parameters() const {
     const double fan_out = static_cast<double>(shape_.out_channels) * shape_.kernel * shape_.kernel;
-    specs.push_back({convolution_name_ + ".weight",
-                     {shape_.out_channels, shape_.kernel, shape_.kernel, shape_.in_channels},
-                     normal(std::sqrt(2.0 / fan_out)),
-                     true,
-                     false,
-                     ParameterSpec::Export::nhwc_to_nchw});
-    specs.push_back(per_channel(".weight", 1));
-    specs.push_back(per_channel(".bias", 0));
+    return {{convolution_name_ + ".weight",
+             {shape_.out_channels, shape_.kernel, shape_.kernel, shape_.in_channels},
+             normal(std::sqrt(2.0 / fan_out)),
+             true,
+             false,
+             ParameterSpec::Export::nhwc_to_nchw},
+            per_channel(".weight", 1),
+            per_channel(".bias", 0)};
   }
-  void add_statistics(std::vector<ParameterSpec>& specs) const {
-    specs.push_back(per_channel(".running_mean", 0));
-    specs.push_back(per_channel(".running_var", 1));
+  std::vector<ParameterSpec> statistics() const {
+    return {per_channel(".running_mean", 0), per_channel(".running_var", 1)};
   }
-  void add_saved(std::vector<ActivationSpec>& specs) const {
-    specs.push_back({convolution_name_, output(), shape_.dtype});
-    specs.push_back({norm_name_ + ".mean", {shape_.out_channels}, DType::float32});
-    specs.push_back({norm_name_ + ".rstd", {shape_.out_channels}, DType::float32});
+  std::vector<ActivationSpec> saved() const {
+    return {{convolution_name_, output(), shape_.dtype},
+            {norm_name_ + ".mean", {shape_.out_channels}, DType::float32},
+            {norm_name_ + ".rstd", {shape_.out_channels}, DType::float32}};
   }
   void build(Device& device, const std::vector<Parameter>& own, std::size_t first_parameter,
              const std::vector<Tensor>& statistics, std::size_t first_statistic) {
@@ -55,43 +54,20 @@ class ConvolutionNorm {
   }
   NamedPlan plan() const { return {"convolution", plan_}; }
 
-  // `saved` points at the three tensors of add_saved.
+  // `saved` points at the three tensors of saved().
   void forward(BlockRun& run, const Tensor* saved, const Tensor& x, const Tensor& residual, bool relu,
                const Tensor& y) {
     plan_->forward(run.stream, {x, saved[0]});
-    BatchNormForward args;
-    args.x = saved[0];
-    args.gamma = gamma_.weight;
-    args.beta = beta_.weight;
-    if (run.update_statistics) {
-      args.running_mean = running_mean_;
-      args.running_var = running_var_;
-    }
-    args.momentum = norm_momentum;
-    args.epsilon = norm_epsilon;
-    args.residual = residual;
-    args.relu = relu;
-    args.y = y;
-    args.mean = saved[1];
-    args.rstd = saved[2];
-    device_->batch_norm_forward(run.stream, args);
+    const Tensor none;
+    const Tensor &mean = run.update_statistics ? running_mean_ : none,
+                 &variance = run.update_statistics ? running_var_ : none;
+    device_->batch_norm_forward(run.stream, {saved[0], gamma_.weight, beta_.weight, mean, variance, norm_momentum,
+                                             norm_epsilon, residual, relu, y, saved[1], saved[2]});
   }
   // dy becomes the gradient of the convolution's output, in place. y only where relu.
   void norm_backward(BlockRun& run, const Tensor* saved, const Tensor& y, const Tensor& dy, const Tensor& d_residual) {
-    BatchNormBackward args;
-    args.dy = dy;
-    args.x = saved[0];
-    args.y = y;
-    args.gamma = gamma_.weight;
-    args.mean = saved[1];
-    args.rstd = saved[2];
-    args.relu = static_cast<bool>(y);
-    args.dx = dy;
-    args.d_residual = d_residual;
-    args.d_gamma = gamma_.gradient;
-    args.d_beta = beta_.gradient;
-    args.accumulate = run.accumulate;
-    device_->batch_norm_backward(run.stream, args);
+    device_->batch_norm_backward(run.stream, {dy, saved[0], y, gamma_.weight, saved[1], saved[2], static_cast<bool>(y),
+                                              dy, d_residual, gamma_.gradient, beta_.gradient, run.accumulate});
   }
   // dx is absent for the first layer.
   void convolution_backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx) {
@@ -117,20 +93,11 @@ class Stem final : public Block {
  public:
   Stem(const ConvolutionShape& shape, bool pool) : shape_(shape), layer_(shape, "conv1", "bn1"), pool_(pool) {}
   std::string name() const override { return "stem"; }
-  std::vector<ParameterSpec> parameters() const override {
-    std::vector<ParameterSpec> specs;
-    layer_.add_parameters(specs);
-    return specs;
-  }
-  std::vector<ParameterSpec> statistics() const override {
-    std::vector<ParameterSpec> specs;
-    layer_.add_statistics(specs);
-    return specs;
-  }
+  std::vector<ParameterSpec> parameters() const override { return layer_.parameters(); }
+  std::vector<ParameterSpec> statistics() const override { return layer_.statistics(); }
   ActivationSpec output() const override { return {"stem", pool_ ? pooled() : layer_.output(), shape_.dtype}; }
   std::vector<ActivationSpec> saved() const override {
-    std::vector<ActivationSpec> specs;
-    layer_.add_saved(specs);
+    std::vector<ActivationSpec> specs = layer_.saved();
     if (pool_) {
       specs.push_back({"relu", layer_.output(), shape_.dtype});
       specs.push_back({"argmax", pooled(), DType::int32});
@@ -182,114 +149,99 @@ class Bottleneck final : public Block {
  public:
   Bottleneck(const std::string& name, Precision precision, std::int64_t batch, std::int64_t size,
              std::int64_t in_channels, std::int64_t channels, int stride)
-      : name_(name),
-        dtype_(storage(precision)),
-        input_{batch, size, size, in_channels},
-        first_({batch, size, size, in_channels, channels, 1, 1, 0, dtype_, math(precision)}, name + ".conv1",
-               name + ".bn1"),
-        second_({batch, size, size, channels, channels, 3, stride, 1, dtype_, math(precision)}, name + ".conv2",
-                name + ".bn2"),
-        third_({batch, second_.output()[1], second_.output()[2], channels, expansion * channels, 1, 1, 0, dtype_,
-                math(precision)},
-               name + ".conv3", name + ".bn3") {
-    if (stride != 1 || in_channels != expansion * channels) {
-      shortcut_ = std::make_unique<ConvolutionNorm>(
-          ConvolutionShape{batch, size, size, in_channels, expansion * channels, 1, stride, 0, dtype_, math(precision)},
-          name + ".downsample.0", name + ".downsample.1");
-    }
+      : name_(name), dtype_(storage(precision)), input_{batch, size, size, in_channels} {
+    const auto add = [&](const Dims& in, std::int64_t out, int kernel, int step, const char* convolution,
+                         const char* norm) {
+      layers_.emplace_back(
+          ConvolutionShape{batch, in[1], in[2], in[3], out, kernel, step, kernel / 2, dtype_, math(precision)},
+          name + convolution, name + norm);
+      return layers_.back().output();
+    };
+    const Dims narrow = add(input_, channels, 1, 1, ".conv1", ".bn1");
+    const Dims strided = add(narrow, channels, 3, stride, ".conv2", ".bn2");
+    add(strided, expansion * channels, 1, 1, ".conv3", ".bn3");
+    if (stride != 1 || in_channels != expansion * channels)
+      add(input_, expansion * channels, 1, stride, ".downsample.0", ".downsample.1");
   }
   std::string name() const override { return name_; }
-  std::vector<ParameterSpec> parameters() const override {
-    std::vector<ParameterSpec> specs;
-    for (const ConvolutionNorm* layer : layers()) layer->add_parameters(specs);
-    return specs;
-  }
-  std::vector<ParameterSpec> statistics() const override {
-    std::vector<ParameterSpec> specs;
-    for (const ConvolutionNorm* layer : layers()) layer->add_statistics(specs);
-    return specs;
-  }
-  ActivationSpec output() const override { return {name_, third_.output(), dtype_}; }
+  std::vector<ParameterSpec> parameters() const override { return of_layers(&ConvolutionNorm::parameters); }
+  std::vector<ParameterSpec> statistics() const override { return of_layers(&ConvolutionNorm::statistics); }
+  ActivationSpec output() const override { return {name_, layers_[third].output(), dtype_}; }
   std::vector<ActivationSpec> saved() const override {
-    std::vector<ActivationSpec> specs;
-    for (const ConvolutionNorm* layer : layers()) layer->add_saved(specs);
-    specs.insert(specs.begin(), {{"relu1", first_.output(), dtype_}, {"relu2", second_.output(), dtype_}});
+    std::vector<ActivationSpec> specs = of_layers(&ConvolutionNorm::saved);
+    specs.insert(specs.begin(),
+                 {{"relu1", layers_[first].output(), dtype_}, {"relu2", layers_[second].output(), dtype_}});
     return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
     // forward: the projected shortcut; backward: the gradient of the shortcut, of relu2, and of x through the
     // projection.
-    std::vector<ActivationSpec> specs{{"shortcut", third_.output(), dtype_}, {"d_relu2", second_.output(), dtype_}};
-    if (shortcut_) specs.push_back({"dx", input_, dtype_});
+    std::vector<ActivationSpec> specs{{"shortcut", layers_[third].output(), dtype_},
+                                      {"d_relu2", layers_[second].output(), dtype_}};
+    if (has_projection()) specs.push_back({"dx", input_, dtype_});
     return specs;
   }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>& statistics) override {
     device_ = &device;
-    std::size_t index = 0;
-    for (ConvolutionNorm* layer : layers()) {
-      layer->build(device, own, 3 * index, statistics, 2 * index);
-      ++index;
-    }
+    for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].build(device, own, 3 * i, statistics, 2 * i);
   }
   std::vector<NamedPlan> plans() const override {
     std::vector<NamedPlan> all;
-    for (const ConvolutionNorm* layer : layers()) all.push_back(layer->plan());
+    for (const ConvolutionNorm& layer : layers_) all.push_back(layer.plan());
     return all;
   }
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Tensor &relu1 = run.saved[0], &relu2 = run.saved[1];
     const Tensor* saved = run.saved.data() + 2;
     Tensor shortcut = x;
-    if (shortcut_) {
+    if (has_projection()) {
       shortcut = run.scratch[0];
-      shortcut_->forward(run, saved + 9, x, {}, false, shortcut);
+      layers_[projection].forward(run, saved + 9, x, {}, false, shortcut);
     }
-    first_.forward(run, saved, x, {}, true, relu1);
-    second_.forward(run, saved + 3, relu1, {}, true, relu2);
-    third_.forward(run, saved + 6, relu2, shortcut, true, y);
+    layers_[first].forward(run, saved, x, {}, true, relu1);
+    layers_[second].forward(run, saved + 3, relu1, {}, true, relu2);
+    layers_[third].forward(run, saved + 6, relu2, shortcut, true, y);
   }
   void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) override {
     const Tensor &relu1 = run.saved[0], &relu2 = run.saved[1];
     const Tensor* saved = run.saved.data() + 2;
     const Tensor &d_shortcut = run.scratch[0], &d_relu2 = run.scratch[1];
-    const Tensor dx_other = shortcut_ ? run.scratch[2] : d_shortcut;
+    const Tensor dx_other = has_projection() ? run.scratch[2] : d_shortcut;
     // dy is done with once d_relu2 is there, and large enough: stride² · channels ≤ 4 · channels.
-    const Tensor d_relu1 = dy.slice(0, first_.output());
-    third_.norm_backward(run, saved + 6, y, dy, d_shortcut);
-    if (shortcut_) {
-      shortcut_->norm_backward(run, saved + 9, {}, d_shortcut, {});
-      shortcut_->convolution_backward(run, x, d_shortcut, dx_other);
+    const Tensor d_relu1 = dy.slice(0, layers_[first].output());
+    layers_[third].norm_backward(run, saved + 6, y, dy, d_shortcut);
+    if (has_projection()) {
+      layers_[projection].norm_backward(run, saved + 9, {}, d_shortcut, {});
+      layers_[projection].convolution_backward(run, x, d_shortcut, dx_other);
       announce(run, 11, 9);
     }
-    third_.convolution_backward(run, relu2, dy, d_relu2);
+    layers_[third].convolution_backward(run, relu2, dy, d_relu2);
     announce(run, 8, 6);
-    second_.norm_backward(run, saved + 3, relu2, d_relu2, {});
-    second_.convolution_backward(run, relu1, d_relu2, d_relu1);
+    layers_[second].norm_backward(run, saved + 3, relu2, d_relu2, {});
+    layers_[second].convolution_backward(run, relu1, d_relu2, d_relu1);
     announce(run, 5, 3);
-    first_.norm_backward(run, saved, relu1, d_relu1, {});
-    first_.convolution_backward(run, x, d_relu1, dx);
+    layers_[first].norm_backward(run, saved, relu1, d_relu1, {});
+    layers_[first].convolution_backward(run, x, d_relu1, dx);
     announce(run, 2, 0);
     device_->add(run.stream, {dx, dx_other, dx});
   }
 
  private:
-  std::vector<ConvolutionNorm*> layers() {
-    std::vector<ConvolutionNorm*> all{&first_, &second_, &third_};
-    if (shortcut_) all.push_back(shortcut_.get());
+  template <class Specs>
+  Specs of_layers(Specs (ConvolutionNorm::*specs)() const) const {
+    Specs all;
+    for (const ConvolutionNorm& layer : layers_)
+      for (auto& spec : (layer.*specs)()) all.push_back(std::move(spec));
     return all;
   }
-  std::vector<const ConvolutionNorm*> layers() const {
-    std::vector<const ConvolutionNorm*> all{&first_, &second_, &third_};
-    if (shortcut_) all.push_back(shortcut_.get());
-    return all;
-  }
+  bool has_projection() const { return layers_.size() > projection; }
 
+  static constexpr std::size_t first = 0, second = 1, third = 2, projection = 3;
   std::string name_;
   DType dtype_;
   Dims input_;
-  ConvolutionNorm first_, second_, third_;
-  std::unique_ptr<ConvolutionNorm> shortcut_;
+  std::vector<ConvolutionNorm> layers_;
   Device* device_ = nullptr;
 };
 
