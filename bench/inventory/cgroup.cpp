@@ -1,5 +1,4 @@
-// Limits of control groups (kernel documentation: admin-guide/cgroup-v1/memory.rst, scheduler/sched-bwc.rst,
-// cgroup-v2.rst).
+// Limits of control groups (kernel: admin-guide/cgroup-v1/memory.rst, scheduler/sched-bwc.rst, cgroup-v2.rst).
 #include <algorithm>
 
 #include "bench/inventory/inventory.hpp"
@@ -23,10 +22,7 @@ struct Hierarchy {
 
 /// "9:cpu,cpuacct:/a" has `controller` in its comma list; "0::/a" is v2.
 bool names_controller(const std::string& list, const std::string& controller) {
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');)
-    if (name == controller) return true;
-  return false;
+  return ("," + list + ",").find("," + controller + ",") != std::string::npos;
 }
 
 std::optional<std::string> own_group(const std::string& table, const std::string& controller) {
@@ -63,12 +59,7 @@ std::optional<Hierarchy> find_hierarchy(const fs::path& root, const std::string&
     found.top = root / fs::path(point).relative_path();
     // Inside a container the group is named from the host's root, but only the part below `inside` is mounted.
     std::string below = *group;
-    if (inside != "/") {
-      if (below.rfind(inside, 0) == 0)
-        below.erase(0, inside.size());
-      else
-        below.clear();
-    }
+    if (inside != "/") below = below.starts_with(inside) ? below.substr(inside.size()) : "";
     found.leaf = found.top / fs::path(below).relative_path();
     if (!inventory::file_exists(found.leaf)) found.leaf = found.top;
     return found;
@@ -76,8 +67,7 @@ std::optional<Hierarchy> find_hierarchy(const fs::path& root, const std::string&
   return std::nullopt;
 }
 
-template <class Visit>
-void walk_up(const Hierarchy& hierarchy, Visit visit) {
+void walk_up(const Hierarchy& hierarchy, auto visit) {
   for (fs::path group = hierarchy.leaf;; group = group.parent_path()) {
     visit(group);
     if (group == hierarchy.top || !group.has_relative_path()) return;
@@ -140,16 +130,11 @@ void read_cpuset(const Hierarchy& hierarchy, CgroupLimits& limits) {
 CgroupLimits read_cgroup_limits(const fs::path& root) {
   CgroupLimits limits;
   const auto unified = find_hierarchy(root, "");
-  for (const char* controller : {"cpu", "memory", "cpuset"}) {
+  constexpr std::pair<const char*, void (*)(const Hierarchy&, CgroupLimits&)> readers[] = {
+      {"cpu", read_cpu}, {"memory", read_memory}, {"cpuset", read_cpuset}};
+  for (const auto& [controller, read] : readers) {
     const auto own = find_hierarchy(root, controller);  // hybrid systems have both; a controller lives in one of them
-    const auto& hierarchy = own ? own : unified;
-    if (!hierarchy) continue;
-    if (std::string_view(controller) == "cpu")
-      read_cpu(*hierarchy, limits);
-    else if (std::string_view(controller) == "memory")
-      read_memory(*hierarchy, limits);
-    else
-      read_cpuset(*hierarchy, limits);
+    if (const auto& hierarchy = own ? own : unified) read(*hierarchy, limits);
   }
   return limits;
 }

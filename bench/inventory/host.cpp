@@ -2,8 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <cstring>
 #include <set>
 #if defined(__x86_64__) || defined(__i386__)
@@ -12,8 +10,7 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
-
-extern char** environ;
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
@@ -63,16 +60,6 @@ std::string operating_system(const fs::path& root) {
   return {};
 }
 
-std::string kernel_release(const fs::path& root) {
-  if (const auto release = read_word(root / "proc/sys/kernel/osrelease")) return *release;
-  return {};
-}
-
-std::string host_name(const fs::path& root) {
-  if (const auto name = read_word(root / "proc/sys/kernel/hostname")) return *name;
-  return {};
-}
-
 /// Governor and the limits in force; the widest range over all CPUs, governors joined where they differ.
 void read_frequency(const fs::path& root, results::HostInfo& host) {
   std::set<std::string> governors;
@@ -85,10 +72,7 @@ void read_frequency(const fs::path& root, results::HostInfo& host) {
     if (const auto khz = read_number<double>(folder / "scaling_max_freq"))
       host.cpu_max_mhz = std::max(host.cpu_max_mhz.value_or(*khz / 1000), *khz / 1000);
   }
-  if (governors.empty()) return;
-  std::string joined;
-  for (const std::string& governor : governors) joined += (joined.empty() ? "" : ",") + governor;
-  host.cpu_governor = joined;
+  if (!governors.empty()) host.cpu_governor = results::text::join(governors, ",");
 }
 
 std::string format_cpus(double cpus) {
@@ -97,35 +81,26 @@ std::string format_cpus(double cpus) {
   return text.str();
 }
 
-std::map<std::string, std::string> own_environment() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; entry && *entry; ++entry)
-    if (const char* equals = std::strchr(*entry, '='))
-      variables.emplace(std::string(static_cast<const char*>(*entry), equals), equals + 1);
-  return variables;
-}
-
 /// Whose cloud or machine monitor the firmware names; empty where it names hardware.
 std::string dmi_platform(const fs::path& root) {
   // After systemd's detect-virt: vendor strings that only virtual machines carry.
-  static constexpr std::array<Name, 13> known = {{{"Google Compute Engine", "Google Compute Engine"},
-                                                  {"Amazon EC2", "Amazon EC2"},
-                                                  {"OpenStack", "OpenStack"},
-                                                  {"KubeVirt", "KubeVirt"},
-                                                  {"VMware", "VMware"},
-                                                  {"VirtualBox", "VirtualBox"},
-                                                  {"Parallels", "Parallels"},
-                                                  {"BHYVE", "bhyve"},
-                                                  {"Xen", "Xen"},
-                                                  {"KVM", "KVM"},
-                                                  {"QEMU", "QEMU"},
-                                                  {"Bochs", "Bochs"},
-                                                  {"Apple Virtualization", "Apple Virtualization"}}};
+  static constexpr const char* known[] = {"Google Compute Engine",
+                                          "Amazon EC2",
+                                          "OpenStack",
+                                          "KubeVirt",
+                                          "VMware",
+                                          "VirtualBox",
+                                          "Parallels",
+                                          "BHYVE",
+                                          "Xen",
+                                          "KVM",
+                                          "QEMU",
+                                          "Bochs",
+                                          "Apple Virtualization"};
   for (const char* file : {"product_name", "sys_vendor", "board_vendor", "bios_vendor"}) {
-    const auto text = read_word(root / "sys/class/dmi/id" / file);
-    if (!text) continue;
-    for (const Name& entry : known)
-      if (text->find(entry.pattern) != std::string::npos) return entry.name;
+    const std::string text = read_word(root / "sys/class/dmi/id" / file).value_or("");
+    for (const std::string_view name : known)
+      if (text.find(name) != text.npos) return std::string(name == "BHYVE" ? "bhyve" : name);
   }
   if (read_word(root / "sys/class/dmi/id/product_name") == "Virtual Machine") return "Hyper-V";
   return {};
@@ -159,25 +134,17 @@ std::optional<std::string> read_cpuid_signature() {
 }
 
 std::optional<std::string> find_hypervisor(const std::optional<std::string>& cpuid_signature, const fs::path& root) {
-  static constexpr std::array<Name, 12> known = {{{"KVMKVMKVM", "kvm"},
-                                                  {"Linux KVM Hv", "kvm"},
-                                                  {"Microsoft Hv", "hyperv"},
-                                                  {"VMwareVMware", "vmware"},
-                                                  {"XenVMMXenVMM", "xen"},
-                                                  {"VBoxVBoxVBox", "virtualbox"},
-                                                  {"TCGTCGTCGTCG", "qemu"},
-                                                  {"bhyve bhyve ", "bhyve"},
-                                                  {" lrpepyh  vr", "parallels"},
-                                                  {"ACRNACRNACRN", "acrn"},
-                                                  {"QNXQVMBSQG", "qnx"},
-                                                  {"SRESRESRESRE", "lmhs"}}};
+  static const std::map<std::string, std::string> known = {
+      {"KVMKVMKVM", "kvm"},       {"Linux KVM Hv", "kvm"},   {"Microsoft Hv", "hyperv"},
+      {"VMwareVMware", "vmware"}, {"XenVMMXenVMM", "xen"},   {"VBoxVBoxVBox", "virtualbox"},
+      {"TCGTCGTCGTCG", "qemu"},   {"bhyve bhyve ", "bhyve"}, {" lrpepyh  vr", "parallels"},
+      {"ACRNACRNACRN", "acrn"},   {"QNXQVMBSQG", "qnx"},     {"SRESRESRESRE", "lmhs"}};
   const std::string platform = dmi_platform(root);
   if (cpuid_signature) {
     // The CPU's own bit decides: bare-metal cloud machines carry their cloud's DMI strings too.
     if (cpuid_signature->empty()) return std::nullopt;
-    std::string name = "unknown (" + *cpuid_signature + ")";
-    for (const Name& entry : known)
-      if (*cpuid_signature == entry.pattern) name = entry.name;
+    const auto found = known.find(*cpuid_signature);
+    const std::string name = found == known.end() ? "unknown (" + *cpuid_signature + ")" : found->second;
     const bool says_more = platform == "Amazon EC2" || platform == "Google Compute Engine" || platform == "OpenStack" ||
                            platform == "KubeVirt";
     return says_more ? name + " (" + platform + ")" : name;
@@ -211,21 +178,18 @@ std::optional<std::string> find_container(const std::map<std::string, std::strin
     for (std::string entry; std::getline(entries, entry, '\0');)
       if (entry.rfind("container=", 0) == 0 && entry.size() > 10) return entry.substr(10);
   }
-  static constexpr std::array<Name, 7> groups = {{{"kubepods", "kubernetes"},
-                                                  {"docker", "docker"},
-                                                  {"libpod", "podman"},
-                                                  {"crio", "cri-o"},
-                                                  {"containerd", "containerd"},
-                                                  {"machine.slice/machine-", "systemd-nspawn"},
-                                                  {"/lxc", "lxc"}}};
-  // `docker.service` is the daemon's own group on the host, hence the separators.
-  if (const auto own = read_text(root / "proc/self/cgroup")) {
-    std::string text = *own;
-    for (std::size_t at; (at = text.find("docker.service")) != std::string::npos;) text.erase(at, 14);
-    for (std::size_t at; (at = text.find("containerd.service")) != std::string::npos;) text.erase(at, 18);
-    for (const Name& entry : groups)
-      if (text.find(entry.pattern) != std::string::npos) return entry.name;
-  }
+  static constexpr Name groups[] = {{"kubepods", "kubernetes"},
+                                    {"docker", "docker"},
+                                    {"libpod", "podman"},
+                                    {"crio", "cri-o"},
+                                    {"containerd", "containerd"},
+                                    {"machine.slice/machine-", "systemd-nspawn"},
+                                    {"/lxc", "lxc"}};
+  std::string text = read_text(root / "proc/self/cgroup").value_or("");
+  for (const std::string_view daemon : {"docker.service", "containerd.service"})  // the daemon's own group on the host
+    for (std::size_t at; (at = text.find(daemon)) != text.npos;) text.erase(at, daemon.size());
+  for (const Name& one : groups)
+    if (text.find(one.pattern) != text.npos) return one.name;
   return std::nullopt;
 }
 
@@ -283,16 +247,16 @@ void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed,
 
 results::HostInfo inspect_host(const fs::path& root) {
   results::HostInfo host;
-  host.name = host_name(root);
+  host.name = read_word(root / "proc/sys/kernel/hostname").value_or("");
   host.cpu = cpu_model(root);
-  host.kernel = kernel_release(root);
+  host.kernel = read_word(root / "proc/sys/kernel/osrelease").value_or("");
   host.os = operating_system(root);
   if (const auto memory = read_text(root / "proc/meminfo"))
     if (const auto total = find_field(*memory, "MemTotal"))
       host.memory_bytes = inventory::to_number<std::uint64_t>(*total).value_or(0) * 1024;
   const bool live = root == "/";
   host.hypervisor = find_hypervisor(live ? read_cpuid_signature() : std::nullopt, root);
-  host.container = find_container(live ? own_environment() : std::map<std::string, std::string>{}, root);
+  host.container = find_container(live ? environment_of(environ) : std::map<std::string, std::string>{}, root);
   read_frequency(root, host);
   host.nics = find_nics(root);
   host.steal_share_since_boot = steal_share(CpuTimes{}, read_cpu_times(root));

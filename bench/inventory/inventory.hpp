@@ -1,6 +1,6 @@
-// What machine this is: one process inspects itself and its node. No MPI here; the caller gathers (pack, unpack).
-// Everything reads through `root` ("/" but in tests), needs no rights and never throws for something unreadable: the
-// field then stays absent.
+// What machine this is: one process inspects itself and its node. No MPI here; the caller gathers
+// (results::to_json_line). Everything reads through `root` ("/" but in tests), needs no rights and never throws for
+// something unreadable: the field then stays absent.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,6 @@ results::HostInfo inspect_host(const std::filesystem::path& root = "/");
 /// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the
 /// node is in tw_host too, which `trainwatt` links.
 results::HostInfo inspect_node();
-
-/// One line of text, for gathering over ranks; `unpack` is its inverse and throws std::runtime_error on other text.
-std::string pack(const results::HostInfo& host);
-std::string pack(const results::DeviceEntry& device);
-results::HostInfo unpack_host(const std::string& text);
-results::DeviceEntry unpack_device(const std::string& text);
 
 /// "kvm (Amazon EC2)"; nullopt on bare metal. `cpuid_signature`: leaf 0x40000000's 12 letters, empty where the CPU does
 /// not say that it runs under a hypervisor, nullopt on CPUs without CPUID (DMI and the device tree then decide alone).
@@ -71,8 +65,7 @@ struct CpuTimes {
   std::uint64_t total = 0, busy = 0, steal = 0;  ///< busy: neither idle, nor waiting for input and output, nor stolen
 };
 std::optional<CpuTimes> read_cpu_times(const std::filesystem::path& root = "/");
-/// Share of the node's CPU time that the hypervisor gave to others between two readings; nullopt where either is
-/// missing or no time has passed.
+/// Share of the node's CPU time that the hypervisor gave to others; nullopt without both readings, or time between.
 std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later);
 
 /// Share of the node's CPU time that programs other than this job used between two readings; `own_seconds` is what the
@@ -85,6 +78,8 @@ double process_cpu_seconds();
 /// The variables that change speed or placement, from a list of prefixes; nothing whose name smells of a secret.
 std::map<std::string, std::string> relevant_environment();
 std::map<std::string, std::string> relevant_environment(const char* const* environment);
+/// All variables.
+std::map<std::string, std::string> environment_of(const char* const* environment);
 /// Compiler, C library, hwloc, kernel, NVIDIA driver, build type. Other libraries' versions come from who links them.
 std::map<std::string, std::string> library_versions(const std::filesystem::path& root = "/");
 

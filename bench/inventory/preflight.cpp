@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <set>
+
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
+using results::text::count;
 
 std::string amount(std::uint64_t bytes) {
   char text[32];
@@ -23,19 +22,8 @@ std::string amount(std::uint64_t bytes) {
   return text;
 }
 
-std::string plural(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 const results::HostInfo* find_host(std::span<const results::HostInfo> hosts, const std::string& name) {
-  const auto found =
-      std::find_if(hosts.begin(), hosts.end(), [&](const results::HostInfo& host) { return host.name == name; });
+  const auto found = std::ranges::find(hosts, name, &results::HostInfo::name);
   return found == hosts.end() ? nullptr : &*found;
 }
 
@@ -78,7 +66,7 @@ std::vector<Warning> warn_narrow_affinity(std::span<const results::DeviceEntry> 
                                                     : "its share of the node's cores is " + std::to_string(wanted);
       warnings.push_back(
           {results::Flag::narrow_affinity,
-           "rank " + std::to_string(rank->rank) + " on " + name + " may use " + plural(rank->affinity.size(), "CPU") +
+           "rank " + std::to_string(rank->rank) + " on " + name + " may use " + count(rank->affinity.size(), "CPU") +
                ", but " + why +
                ": mpirun binds each of one or two ranks to one core by default; pass --bind-to none, or --map-by "
                "slot:PE=" +
@@ -101,12 +89,12 @@ std::vector<Warning> warn_oversubscription(std::span<const results::DeviceEntry>
       cpus.insert(rank->affinity.begin(), rank->affinity.end());
       known = known && !rank->affinity.empty();
     }
-    const std::string running = plural(ranks.size(), "rank") + " on " + name + " run " + plural(threads, "thread");
+    const std::string running = count(ranks.size(), "rank") + " on " + name + " run " + count(threads, "thread");
     if (known && threads > cpus.size()) {
       const std::size_t fewer = cpus.size() / ranks.size();  // 0: a thread of each is too many
-      warnings.push_back({results::Flag::oversubscribed, running + " on " + plural(cpus.size(), "CPU") +
-                                                ": they wait for each other; use fewer ranks" +
-                                                (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
+      warnings.push_back({results::Flag::oversubscribed,
+                          running + " on " + count(cpus.size(), "CPU") + ": they wait for each other; use fewer ranks" +
+                              (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
       continue;
     }
     const results::HostInfo* host = find_host(hosts, name);
@@ -128,8 +116,8 @@ std::vector<Warning> warn_shared_gpus(std::span<const results::DeviceEntry> devi
   for (const auto& [gpu, ranks] : ranks_of)
     if (ranks.size() > 1)
       warnings.push_back(
-          {results::Flag::shared_gpu, plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second +
-                                          " on " + gpu.first +
+          {results::Flag::shared_gpu, count(ranks.size(), "rank") + " (" + results::text::join(ranks, ", ") +
+                                          ") share " + gpu.second + " on " + gpu.first +
                                           ": they wait for each other, and gradients pass through the host; do not "
                                           "publish these figures; start one rank per GPU"});
   return warnings;
@@ -158,11 +146,14 @@ std::vector<Warning> warn_unequal_hosts(std::span<const results::HostInfo> hosts
 
 std::vector<Warning> warn_steal(std::span<const results::HostInfo> hosts) {
   std::vector<Warning> warnings;
-  for (const results::HostInfo& host : hosts)
-    if (host.steal_share_since_boot && *host.steal_share_since_boot > 0.01)
-      warnings.push_back({results::Flag::steal,
-                          "the hypervisor of " + host.name + " has given " + percent(*host.steal_share_since_boot) +
-                              " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
+  for (const results::HostInfo& host : hosts) {
+    if (!(host.steal_share_since_boot > 0.01)) continue;
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%.1f %%", 100 * *host.steal_share_since_boot);
+    warnings.push_back({results::Flag::steal,
+                        "the hypervisor of " + host.name + " has given " + percent +
+                            " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
+  }
   return warnings;
 }
 

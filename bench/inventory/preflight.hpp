@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,8 +20,7 @@ struct Warning {
 /// the mask allows) its mask is narrower than its share of the node's usable cores. One warning for each host.
 std::vector<Warning> warn_narrow_affinity(std::span<const results::DeviceEntry> devices,
                                           std::span<const results::HostInfo> hosts, int threads_requested);
-/// "oversubscribed": the CPU ranks of a node run more threads than their masks together, or the cgroup quota, have
-/// CPUs.
+/// "oversubscribed": the CPU ranks of a node run more threads than all their masks, or the cgroup quota, have CPUs.
 std::vector<Warning> warn_oversubscription(std::span<const results::DeviceEntry> devices,
                                            std::span<const results::HostInfo> hosts);
 /// "shared_gpu": several ranks compute on one GPU. One warning for each GPU.

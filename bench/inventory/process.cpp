@@ -10,8 +10,6 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
 
-extern char** environ;
-
 namespace tw::bench {
 namespace {
 
@@ -26,36 +24,15 @@ struct MaskFree {
 
 /// Prefixes of variables that change speed or placement. Open MPI's own run-time parameters (addresses, transport keys,
 /// folders) start with OMPI_MCA_orte_, ess_ and the like and are none of a report's business, hence the long list.
-constexpr const char* prefixes[] = {"OMP_",
-                                    "KMP_",
-                                    "GOMP_",
-                                    "ONEDNN_",
-                                    "DNNL_",
-                                    "CUDA_VISIBLE_DEVICES",
-                                    "CUDA_DEVICE_",
-                                    "CUDA_LAUNCH_",
-                                    "CUDA_MODULE_LOADING",
-                                    "CUDA_MPS_",
-                                    "CUBLAS_",
-                                    "CUDNN_",
-                                    "NVIDIA_TF32",
-                                    "NVIDIA_VISIBLE",
-                                    "NCCL_",
-                                    "UCX_",
-                                    "FI_PROVIDER",
-                                    "I_MPI_",
-                                    "MPICH_",
-                                    "OMPI_MCA_btl",
-                                    "OMPI_MCA_pml",
-                                    "OMPI_MCA_mtl",
-                                    "OMPI_MCA_coll",
-                                    "OMPI_MCA_osc",
-                                    "OMPI_MCA_op",
-                                    "OMPI_MCA_mpi_",
-                                    "OMPI_MCA_hwloc_",
-                                    "OMPI_MCA_rmaps_",
-                                    "MALLOC_",
-                                    "TRAINWATT_"};
+constexpr const char* of_libraries[] = {"OMP_",    "KMP_",   "GOMP_",   "ONEDNN_",   "DNNL_",
+                                        "CUBLAS_", "CUDNN_", "MALLOC_", "TRAINWATT_"};
+constexpr const char* of_gpus[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_", "CUDA_LAUNCH_",
+                                   "CUDA_MODULE_LOADING",  "CUDA_MPS_",    "NVIDIA_TF32",
+                                   "NVIDIA_VISIBLE"};
+constexpr const char* of_networks[] = {"NCCL_",           "UCX_",           "FI_PROVIDER",  "I_MPI_",
+                                       "MPICH_",          "OMPI_MCA_btl",   "OMPI_MCA_pml", "OMPI_MCA_mtl",
+                                       "OMPI_MCA_coll",   "OMPI_MCA_osc",   "OMPI_MCA_op",  "OMPI_MCA_mpi_",
+                                       "OMPI_MCA_hwloc_", "OMPI_MCA_rmaps_"};
 constexpr const char* names[] = {"LD_PRELOAD",          "GLIBC_TUNABLES",         "SLURM_JOB_ID",
                                  "SLURM_JOB_PARTITION", "SLURM_JOB_NUM_NODES",    "SLURM_NNODES",
                                  "SLURM_NTASKS",        "SLURM_NTASKS_PER_NODE",  "SLURM_CPUS_PER_TASK",
@@ -69,12 +46,14 @@ constexpr const char* names[] = {"LD_PRELOAD",          "GLIBC_TUNABLES",       
 bool is_relevant(const std::string& name) {
   for (const char* word : {"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY"}) {
     std::string upper = name;
-    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
     if (upper.find(word) != std::string::npos) return false;
   }
-  for (const char* prefix : prefixes)
-    if (name.rfind(prefix, 0) == 0) return true;
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  const auto begins_with_any = [&](const auto& prefixes) {
+    return std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
+  };
+  return begins_with_any(of_libraries) || begins_with_any(of_gpus) || begins_with_any(of_networks) ||
+         std::ranges::find(names, name) != std::end(names);
 }
 
 }  // namespace
@@ -162,14 +141,16 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+std::map<std::string, std::string> environment_of(const char* const* environment) {
+  std::map<std::string, std::string> all;
+  for (; environment && *environment; ++environment)
+    if (const char* equals = std::strchr(*environment, '=')) all.emplace(std::string(*environment, equals), equals + 1);
+  return all;
+}
+
 std::map<std::string, std::string> relevant_environment(const char* const* environment) {
-  std::map<std::string, std::string> kept;
-  for (; environment && *environment; ++environment) {
-    const char* equals = std::strchr(*environment, '=');
-    if (!equals) continue;
-    std::string name(*environment, equals);
-    if (is_relevant(name)) kept.emplace(std::move(name), equals + 1);
-  }
+  std::map<std::string, std::string> kept = environment_of(environment);
+  std::erase_if(kept, [](const auto& variable) { return !is_relevant(variable.first); });
   return kept;
 }
 

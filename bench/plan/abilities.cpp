@@ -118,11 +118,9 @@ Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const s
   node.cpu_bf16 = has_bf16();
   for (const power::KnobFinding& finding : knobs) {
     KnobAbility& knob = node.knobs.emplace_back();
-    knob.kind = finding.kind;
-    knob.domain = finding.domain;
+    knob.kind = finding.kind, knob.domain = finding.domain;
+    knob.reason = finding.reason, knob.detail = finding.detail;
     knob.writable = finding.knob && finding.reason.empty();
-    knob.reason = finding.reason;
-    knob.detail = finding.detail;
     if (!finding.knob) continue;
     const power::KnobRange range = finding.knob->range();
     knob.minimum = range.minimum, knob.maximum = range.maximum, knob.values = range.values;

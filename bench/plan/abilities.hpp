@@ -1,5 +1,4 @@
-// What a node can do, as far as a plan needs to know it: seen here, or read from what `trainwatt probe --json` wrote
-// there.
+// What a node can do, as far as a plan needs it: seen here, or read from what `trainwatt probe --json` wrote there.
 #pragma once
 
 #include <cstdint>

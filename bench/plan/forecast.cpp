@@ -16,7 +16,9 @@
 namespace tw::bench {
 namespace {
 
-using results::text::count;
+namespace text = results::text;
+using Json = nlohmann::ordered_json;
+using text::count;
 
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
 // where the step time is soon flat (results/analysis/statistics.hpp: half of it is looked at); it may take a whole one.
@@ -26,20 +28,18 @@ std::string time_of(const PointForecast& point) {
   if (!point.obstacle.empty()) return "-";
   if (!point.seconds && point.likely_steps) return fmt::format("? ({:.0f} steps)", *point.likely_steps);
   if (!point.seconds) return fmt::format("? (<= {:.0f} steps)", point.most_steps.value_or(0));
-  const std::string most = (point.is_most ? "<= " : "") + results::text::duration(*point.seconds);
-  return point.likely_seconds ? fmt::format("{} ({})", results::text::duration(*point.likely_seconds), most) : most;
+  const std::string most = (point.is_most ? "<= " : "") + text::duration(*point.seconds);
+  return point.likely_seconds ? fmt::format("{} ({})", text::duration(*point.likely_seconds), most) : most;
 }
 
-/// Steps of the optimizer, and what the evaluations between them take, in such steps: these pass forward only, a third
-/// of a step for as many samples.
+/// Steps of the optimizer with the evaluations between them: these pass forward only, a third of a step a sample.
 double with_evaluations(double steps, const Point& point) {
   const models::TaskDescription& task = *point.task;
   return steps * (1 + static_cast<double>(task.held_out_samples) /
                           static_cast<double>(task.evaluation_interval * 3 * point.global_batch()));
 }
 
-/// An obstacle without the value that was asked for, where its kind and the reason are all that it says: "gpu_clock_mhz
-/// 1305: no device has this knob".
+/// An obstacle without the value, where kind and reason are all else that it says: "gpu_clock_mhz: no device has it".
 std::string kind_of(const std::string& obstacle) {
   const std::size_t blank = obstacle.find(' '), colon = obstacle.find(": ");
   if (colon == std::string::npos || blank > colon || !power::knob_kind_from_string(obstacle.substr(0, blank)))
@@ -80,8 +80,8 @@ std::string refusals(const Forecast& forecast, std::size_t width) {
     if (shown < points.size()) out += fmt::format("  ... and {} more\n", points.size() - shown);
     const bool is_one = points.size() == 1;
     const std::string why = fmt::format("cannot run{}: {}", is_one ? "" : fmt::format(" ({} points)", points.size()),
-                                        results::text::printable(is_one ? points.front()->obstacle : kind));
-    out += std::string(6, ' ') + results::text::wrap(why, width, 6) + "\n";
+                                        text::printable(is_one ? points.front()->obstacle : kind));
+    out += std::string(6, ' ') + text::wrap(why, width, 6) + "\n";
   }
   return out;
 }
@@ -195,13 +195,12 @@ std::string point_lines(const Forecast& forecast, std::size_t width) {
   std::size_t id_width = 5, time_width = 4;
   for (const PointForecast& point : forecast.points) {
     if (!point.obstacle.empty()) continue;
-    id_width = std::max(id_width, results::text::columns(point.id));
-    time_width = std::max(time_width, results::text::columns(time_of(point)));
+    id_width = std::max(id_width, text::columns(point.id));
+    time_width = std::max(time_width, text::columns(time_of(point)));
   }
   const auto row = [&](const std::string& id, const std::string& time) {
     if (2 + id_width + 2 + time_width <= width)
-      out +=
-          fmt::format("  {}  {}\n", results::text::pad_right(id, id_width), results::text::pad_left(time, time_width));
+      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
     else
       out += fmt::format("  {}\n      {}\n", id, time);
   };
@@ -214,21 +213,20 @@ std::string point_lines(const Forecast& forecast, std::size_t width) {
 std::string time_line(const Forecast& forecast) {
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
-  const std::string nodes = count(static_cast<std::size_t>(forecast.nodes), "node");
-  const auto node_hours = [&](double of) { return results::text::significant(of / 3600 * forecast.nodes, 2); };
+  const std::string nodes = count(forecast.nodes, "node");
+  const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
   const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
   std::string time;
   if (forecast.runs() > forecast.unknown())
-    time = likely ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
-                                results::text::duration(*likely), node_hours(*likely), nodes,
-                                results::text::duration(seconds), node_hours(seconds))
-                  : fmt::format("{}{}, {} node-hours on {}", bound, results::text::duration(seconds),
-                                node_hours(seconds), nodes);
+    time = likely
+               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
+                             text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
+                             node_hours(seconds))
+               : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
     time += fmt::format(
         "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
-        time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"),
-        steps_of_unknown(forecast));
+        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast));
   return time.empty() ? "none: no point can run" : time;
 }
 
@@ -237,19 +235,19 @@ std::string energy_line(const Forecast& forecast) {
   if (forecast.unknown() > 0) return "not known, because the time is not known";
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
-  const auto joules_in = [&](double watts, double of) { return results::text::si(watts * of * forecast.nodes, "J"); };
+  const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
   std::string energy;
   for (const auto& [scope, watts] : forecast.maximum_power_w) {
     if (!energy.empty()) energy += "; ";
     if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
       energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
     else
-      energy += fmt::format("{}: at most {} ({} W a node)", scope,
-                            likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
-                                                 results::text::duration(*likely), joules_in(watts, seconds),
-                                                 results::text::duration(seconds))
-                                   : joules_in(watts, seconds) + " in that time",
-                            results::text::significant(watts));
+      energy +=
+          fmt::format("{}: at most {} ({} W a node)", scope,
+                      likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
+                                           text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
+                             : joules_in(watts, seconds) + " in that time",
+                      text::significant(watts));
   }
   return energy;
 }
@@ -258,19 +256,18 @@ std::string energy_line(const Forecast& forecast) {
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
   const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
-  std::string out = results::text::wrap(
-                        fmt::format("{}: {}, {} on {}, device {}", results::text::printable(plan.suite),
-                                    count(plan.points.size(), "point"), count(static_cast<std::size_t>(ranks), "rank"),
-                                    count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
-                        width, 2) +
+  std::string out = text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
+                                           count(plan.points.size(), "point"), count(ranks, "rank"),
+                                           count(forecast.nodes, "node"), plan.device),
+                               width, 2) +
                     "\n\n" + point_lines(forecast, width);
   const auto line = [&](const char* label, const std::string& value) {
-    out += fmt::format("  {:<8}{}\n", label, results::text::wrap(value, width, 10));
+    out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
   };
   if (forecast.runs() < static_cast<int>(forecast.points.size()))
     line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
                                forecast.runs(), forecast.points.size()));
-  for (const std::string& why : plan.left_out) line("without", results::text::printable(why));
+  for (const std::string& why : plan.left_out) line("without", text::printable(why));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",
@@ -282,50 +279,42 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
 }
 
 std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
-  nlohmann::ordered_json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}};
-  json["runs"] = plan.runs();
-  json["points"] = nlohmann::ordered_json::array();
+  const auto number = [](const auto& value) { return value ? Json(*value) : Json(); };
+  Json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}, {"runs", plan.runs()}};
+  json["points"] = Json::array();
   for (std::size_t i = 0; i < forecast.points.size(); ++i) {
     const PointForecast& point = forecast.points[i];
-    nlohmann::ordered_json one = {{"id", point.id},
-                                  {"ranks", plan.points[i].ranks},
-                                  {"runs", point.obstacle.empty()},
-                                  {"reason", point.obstacle}};
-    one["seconds"] = point.seconds ? nlohmann::ordered_json(*point.seconds) : nlohmann::ordered_json();
-    const auto number = [](const std::optional<double>& value) {
-      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-    };
-    one["seconds_are_most"] = point.is_most;
-    one["seconds_likely"] = number(point.likely_seconds);
-    one["steps_at_most"] = number(point.most_steps);
-    one["steps_likely"] = number(point.likely_steps);
-    one["seconds_are_least"] = point.is_least;
-    json["points"].push_back(std::move(one));
+    json["points"].push_back({{"id", point.id},
+                              {"ranks", plan.points[i].ranks},
+                              {"runs", point.obstacle.empty()},
+                              {"reason", point.obstacle},
+                              {"seconds", number(point.seconds)},
+                              {"seconds_are_most", point.is_most},
+                              {"seconds_likely", number(point.likely_seconds)},
+                              {"steps_at_most", number(point.most_steps)},
+                              {"steps_likely", number(point.likely_steps)},
+                              {"seconds_are_least", point.is_least}});
   }
   json["left_out"] = plan.left_out;
   const bool is_known = forecast.unknown() == 0;
-  json["seconds"] = is_known ? nlohmann::ordered_json(forecast.seconds()) : nlohmann::ordered_json();
-  json["node_hours"] =
-      is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
-  const std::optional<double> likely_all = forecast.likely_seconds();
-  const bool is_likely = is_known && likely_all.has_value();
-  const double likely = likely_all.value_or(0);
-  json["seconds_likely"] = is_likely ? nlohmann::ordered_json(likely) : nlohmann::ordered_json();
-  json["node_hours_likely"] =
-      is_likely ? nlohmann::ordered_json(likely / 3600 * forecast.nodes) : nlohmann::ordered_json();
-  json["points_of_unknown_time"] = forecast.unknown();
-  json["likely_looks"] =
-      forecast.likely_looks ? nlohmann::ordered_json(*forecast.likely_looks) : nlohmann::ordered_json();
-  json["search_obstacle"] = forecast.search_obstacle;
-  json["energy_at_most_j"] = json["energy_likely_at_most_j"] = nlohmann::ordered_json::object();
-  const auto joules = [&](const char* key, double seconds) {
-    for (const auto& [scope, watts] : forecast.maximum_power_w)
-      json[key][scope] = forecast.power_unknown.contains(scope)
-                             ? nlohmann::ordered_json()
-                             : nlohmann::ordered_json(watts * seconds * forecast.nodes);
+  const std::optional<double> all = is_known ? std::optional(forecast.seconds()) : std::nullopt;
+  const std::optional<double> likely = is_known ? forecast.likely_seconds() : std::nullopt;
+  const auto node_hours = [&](const std::optional<double>& seconds) {
+    return seconds ? Json(*seconds / 3600 * forecast.nodes) : Json();
   };
-  if (is_known) joules("energy_at_most_j", forecast.seconds());
-  if (is_likely) joules("energy_likely_at_most_j", likely);
+  const auto joules = [&](const std::optional<double>& seconds) {
+    Json by_scope = Json::object();
+    for (const auto& [scope, watts] : forecast.maximum_power_w)
+      if (seconds)
+        by_scope[scope] = forecast.power_unknown.contains(scope) ? Json() : Json(watts * *seconds * forecast.nodes);
+    return by_scope;
+  };
+  json["seconds"] = number(all), json["node_hours"] = node_hours(all);
+  json["seconds_likely"] = number(likely), json["node_hours_likely"] = node_hours(likely);
+  json["points_of_unknown_time"] = forecast.unknown();
+  json["likely_looks"] = number(forecast.likely_looks);
+  json["search_obstacle"] = forecast.search_obstacle;
+  json["energy_likely_at_most_j"] = joules(likely), json["energy_at_most_j"] = joules(all);
   std::string reason = forecast.maximum_power_w.empty() ? forecast.power_reason
                        : is_known                       ? ""
                                                         : "the time is not known";

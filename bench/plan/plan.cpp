@@ -4,19 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
-#include "bench/plan/grids.hpp"
 #include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
 #include "models/catalog/floors.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
 
-/// A batch that these ranks cannot share out so. Beside combinations that can it is left out; `advice` is for who has
-/// no other.
+/// A batch that these ranks cannot share out: left out beside combinations that can; `advice` is for who has no other.
 class Indivisible : public UsageError {
  public:
   Indivisible(const std::string& key, const std::string& what, std::string its_advice)
@@ -82,8 +83,7 @@ void check_evaluation(const Point& point) {
                       "choose a micro-batch that divides them");
 }
 
-/// A list of seeds is dealt out in the order in which the axes were written, counted ones by the points' names: no two
-/// runs of a report share one.
+/// A list of seeds in the order of the axes as written, counted ones by the points' names: no two runs share one.
 void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (!target.seeds.empty()) {
     const std::size_t points = plan.points.size();
@@ -100,9 +100,9 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   }
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
-    throw UsageError("bad-value", "seed",
-                     fmt::format("{} {}: value too large (maximum {} for {} runs)", key_ref("seed"), plan.seed,
-                                 static_cast<std::uint64_t>(largest_seed) - runs, runs));
+    throw bad_value(
+        "seed", std::to_string(plan.seed),
+        fmt::format("value too large (maximum {} for {} runs)", static_cast<std::uint64_t>(largest_seed) - runs, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
   for (Point& point : plan.points) by_name[point.id] = &point;
@@ -191,8 +191,7 @@ models::NetworkDescription network_of(const std::string& model, std::optional<in
     key = "layers";
     return layers ? models::cut_layers(std::move(network), *layers) : network;
   } catch (const std::invalid_argument& error) {
-    if (layers && key == std::string_view("layers"))
-      throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), *layers, error.what()));
+    if (layers && key == std::string_view("layers")) throw bad_value(key, std::to_string(*layers), error.what());
     throw UsageError("unknown-name", key, error.what());
   }
 }
@@ -228,6 +227,58 @@ void check_search(const Request& request, const Axes& axes) {
                                  key_ref("gpu_clock"), key_ref("cpu_power_limit")));
 }
 
+/// How many combinations a grid has, however many these are.
+double combinations_of(const Axes& axes, bool with_found) {
+  double settings = 1, others = 1;
+  for (const Axis& axis : axes_list()) {
+    const auto* kind = std::get_if<power::KnobKind>(&axis.values);
+    if (kind == nullptr) others *= static_cast<double>(std::max<std::size_t>(1, count_values(axis, axes)));
+    if (kind == nullptr || count_values(axis, axes) == 0) continue;
+    double values = 0;
+    for (const std::string& text : axes.setting.at(*kind))
+      values += static_cast<double>(parse_set_points(*kind, axis.key, text).size());
+    settings *= values;
+  }
+  return (settings + (with_found ? 1 : 0)) * others;
+}
+
+/// Throws UsageError where all grids together have over 100,000 combinations: these may not even fit into memory.
+void check_grids(const Request& request) {
+  constexpr double most_points = 100'000;
+  double all = 0;
+  for (const Axes& axes : request.axes)
+    if (axes.clock.empty()) all += combinations_of(axes, request.search.has_value());
+  if (all > most_points)
+    throw UsageError(
+        "too-many-points", "",
+        fmt::format("too many points: the axes make {} (maximum 100,000): use larger steps or shorter lists",
+                    all < 1e9 ? fmt::format("{:.0f}", all) : fmt::format("about 10^{:.0f}", std::log10(all))));
+}
+
+/// "accumulate lists 1 twice", by key_ref(): the axis that makes a point a second time; empty where none does.
+std::string listed_twice(const Axes& axes) {
+  std::string found;
+  const auto look = [&](const char* key, auto values) {
+    std::ranges::sort(values);
+    const auto twice = std::ranges::adjacent_find(values);
+    if (found.empty() && twice != values.end()) found = fmt::format("{} lists {} twice", key_ref(key), *twice);
+  };
+  for (const Axis& axis : axes_list()) {
+    const auto* kind = std::get_if<power::KnobKind>(&axis.values);
+    if (kind == nullptr) {
+      with_values(axis, axes, [&](const auto& values) { look(axis.key, values); });
+      continue;
+    }
+    std::vector<std::string> values;
+    if (const auto written = axes.setting.find(*kind); written != axes.setting.end())
+      for (const std::string& text : written->second)
+        for (const auto& value : parse_set_points(*kind, axis.key, text))
+          values.push_back(value ? power::set_point_text(*kind, *value) : "found");
+    look(axis.key, values);
+  }
+  return found;
+}
+
 /// One value of each axis.
 struct Choice {
   const std::map<power::KnobKind, double>& setting;
@@ -249,9 +300,8 @@ void set_seq_len(Point& point, const Choice& choice) {
   point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
   const std::int64_t longest = point.network.data().longest_sequence;
   if (point.seq_len > longest)
-    throw UsageError(
-        "bad-value", "seq_len",
-        fmt::format("{} {}: value too large for {} (maximum {})", key, point.seq_len, choice.model, longest));
+    throw bad_value("seq_len", std::to_string(point.seq_len),
+                    fmt::format("value too large for {} (maximum {})", choice.model, longest));
 }
 
 /// A task gives the batch that is not given.
@@ -281,9 +331,8 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
   point.precision = choice.precision;
   point.ranks = choice.ranks.value_or(job_ranks);
   if (point.ranks > job_ranks)
-    throw UsageError("bad-value", "ranks",
-                     fmt::format("{} {}: value too large: the job has {}", key_ref("ranks"), point.ranks,
-                                 job_ranks == 1 ? "1 rank" : fmt::format("{} ranks", job_ranks)));
+    throw bad_value("ranks", std::to_string(point.ranks),
+                    "value too large: the job has " + results::text::count(job_ranks, "rank"));
   point.setting = choice.setting;
   if (target) point.task = task_for(choice.model, choice.layers, *target);
   set_seq_len(point, choice);
@@ -401,6 +450,25 @@ class PlanMaker {
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   return PlanMaker(request, ranks, device).made();
+}
+
+std::vector<std::size_t> run_order(const RunPlan& plan, int run) {
+  std::vector<std::size_t> order(plan.points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (plan.search) return order;
+  const auto shift = static_cast<std::size_t>(run - 1);
+  for (std::size_t first = 0; first < order.size();) {
+    const auto differs = [&](const Point& point) { return point.setting != plan.points[first].setting; };
+    const auto begin = plan.points.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto n = static_cast<std::size_t>(std::find_if(begin, plan.points.end(), differs) - begin);
+    // The square's first row is 0, 1, n-1, 2, n-2, …; row r adds r, modulo n. The plan's order is the first row.
+    std::vector<std::size_t> row(n), place(n);
+    for (std::size_t i = 0; i < n; ++i) row[i] = i % 2 == 1 ? (i + 1) / 2 : (n - i / 2) % n;
+    for (std::size_t i = 0; i < n; ++i) place[row[i]] = i;
+    for (std::size_t i = 0; i < n; ++i) order[first + i] = first + place[(row[i] + shift) % n];
+    first += n;
+  }
+  return order;
 }
 
 bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }

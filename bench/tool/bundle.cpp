@@ -15,6 +15,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "bench/tool/inputs/signature.hpp"
+#include "bench/tool/terminal.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
 
@@ -57,10 +58,8 @@ bool may_force(const fs::path& folder, const std::vector<results::Fault>& faults
   for (const results::Fault& fault : faults)
     fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, results::text::printable(results::fault_line(fault)));
   if (!force)
-    fmt::print(
-        stderr, "{}\n",
-        error_line("trainwatt", with_code("report-faulty", name + ": not bundled because of the faults above; with "
-                                                                  "--force it is bundled, and the bundle says so")));
+    say_error(with_code("report-faulty", name + ": not bundled because of the faults above; with --force it is "
+                                                "bundled, and the bundle says so"));
   return force;
 }
 
@@ -70,8 +69,7 @@ std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
   return lines;
 }
 
-/// The bundle of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is
-/// said.
+/// Of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is said.
 std::optional<results::BundleFiles> bundle_of(const fs::path& folder, bool force) {
   const results::BundleFiles run = files_of(folder);
   // As the buyer will: what the files say of each other too.
@@ -120,7 +118,7 @@ int bundle(const BundleOptions& command) {
   if (!command.sign.empty()) files[results::signature_file] = sign(files.at(results::sums_file), command.sign);
   const std::string bytes = pack(files);
   write_out(command.out, bytes);
-  const std::string what = runs.empty() ? "" : fmt::format("{} run{}, ", runs.size(), runs.size() == 1 ? "" : "s");
+  const std::string what = runs.empty() ? "" : results::text::count(runs.size(), "run") + ", ";
   fmt::print("{}: {}{} files, {}{}\nSHA-256 {}\n", results::text::printable(command.out), what, files.size(),
              results::text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed",
              results::sha256_hex(bytes));

@@ -59,10 +59,9 @@ int code_of_rules(const std::vector<results::RuleCheck>& checks, const results::
                     : is_undecided ? "is undecided for"
                                    : "could not be checked for",
                     comparison.systems[check.system].name, check.point.empty() ? "" : " in " + check.point, check.text);
-    fmt::print(stderr, "{}\n",
-               error_line("trainwatt", is_violated    ? with_code("rule-violated", text)
-                                       : is_undecided ? with_code("rule-undecided", text)
-                                                      : with_code("rule-not-checked", text)));
+    say_error(is_violated    ? with_code("rule-violated", text)
+              : is_undecided ? with_code("rule-undecided", text)
+                             : with_code("rule-not-checked", text));
   }
   return violated ? 1 : open ? 4 : 0;
 }

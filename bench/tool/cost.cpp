@@ -47,7 +47,7 @@ int cost(const CostOptions& command) {
     return std::ranges::any_of(r.figures, [](const results::CostFigure& f) { return f.total.has_value(); });
   });
   if (any) return 0;
-  fmt::print(stderr, "{}\n", error_line("trainwatt", with_code("no-cost", command.path + ": no point has a cost")));
+  say_error(with_code("no-cost", command.path + ": no point has a cost"));
   return 4;
 }
 

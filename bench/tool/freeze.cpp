@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "bench/plan/options/kit.hpp"
@@ -12,6 +11,7 @@
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/terminal.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -55,14 +55,11 @@ int freeze(const FreezeCommand& command) {
              results::text::printable(again.suite), results::text::count(plan.points.size(), "point"),
              results::text::count(static_cast<std::size_t>(ranks), "rank"), runs, again.kit->sha256);
   if (grows_with_ranks(again))
-    fmt::print(
-        stderr, "{}\n",
-        warning_line("trainwatt",
-                     with_code("open-global-batch",
-                               results::text::printable(command.out) +
-                                   ": the kit does not fix the global batch, which grows with the number of ranks: "
-                                   "offers on different numbers of ranks cannot be compared; freeze it with "
-                                   "--global-batch N or --ranks N")));
+    say_warning(with_code("open-global-batch",
+                          results::text::printable(command.out) +
+                              ": the kit does not fix the global batch, which grows with the number of ranks: offers "
+                              "on different numbers of ranks cannot be compared; freeze it with --global-batch N or "
+                              "--ranks N"));
   return 0;
 }
 

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/options/option_value.hpp"
+#include "bench/plan/options/request.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/errors.hpp"
@@ -22,8 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using results::text::pad_left, results::text::pad_right, results::text::si;
 
-std::size_t text_width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
-
 struct ModelsOptions {
   std::string model;  ///< empty: all networks of the catalog
   std::string precision = "float32";
@@ -33,12 +30,8 @@ struct ModelsOptions {
   bool json = false;
 };
 
-struct Precision {
-  const char* name;
-  int weight_bytes;  ///< of one weight or activation as computed with
-};
-constexpr std::array<Precision, 6> precisions = {
-    {{"float32", 4}, {"tf32", 4}, {"float32_bf16", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 2}}};  // fp8 of what is stored in bf16
+/// Of one weight or activation as computed with; fp8 is computed of what is stored in bf16.
+int weight_bytes(const std::string& precision) { return precision.starts_with("float32") || precision == "tf32" ? 4 : 2; }
 
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }
@@ -76,21 +69,18 @@ std::string shape_of(const models::Product& p) {
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
 
-struct Row {
-  std::vector<std::string> cells;
-};
+using Row = std::vector<std::string>;
 /// Left-justified up to `text_columns`, right-justified after.
 void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
-    widths.resize(row.cells.size());
-    for (std::size_t i = 0; i < row.cells.size(); ++i)
-      widths[i] = std::max(widths[i], results::text::columns(row.cells[i]));
+    widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], results::text::columns(row[i]));
   }
   for (const Row& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < row.cells.size(); ++i)
-      line += "  " + (i < text_columns ? pad_right(row.cells[i], widths[i]) : pad_left(row.cells[i], widths[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += "  " + (i < text_columns ? pad_right(row[i], widths[i]) : pad_left(row[i], widths[i]));
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", line);
   }
@@ -98,7 +88,7 @@ void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
 
 void print_models(bool json) {
   Json all = Json::array();
-  std::vector<Row> rows = {{{"model", "shape", "parameters", "FLOP/sample", "at"}}};
+  std::vector<Row> rows = {{"model", "shape", "parameters", "FLOP/sample", "at"}};
   for (const models::NetworkDescription& network : models::catalog()) {
     const std::int64_t parameters = models::count_parameters(network);
     const double flops = models::model_flops_per_sample(network, network.default_seq_len);
@@ -110,20 +100,18 @@ void print_models(bool json) {
     entry["seq_len"] = network.has_sequence() ? Json(network.default_seq_len) : Json();
     entry["micro_batch"] = network.default_micro_batch;
     all.push_back(std::move(entry));
-    rows.push_back({{network.name, network.shape->summary(), si(static_cast<double>(parameters)), si(flops),
-                     network.has_sequence() ? fmt::format("{} tokens", network.default_seq_len)
-                                            : fmt::format("1 {}", models::sample_name(network.data().kind))}});
+    rows.push_back({network.name, network.shape->summary(), si(static_cast<double>(parameters)), si(flops),
+                    network.has_sequence() ? fmt::format("{} tokens", network.default_seq_len)
+                                           : fmt::format("1 {}", models::sample_name(network.data().kind))});
   }
   if (json) {
-    Json with_target = Json::array();
-    for (const models::TaskDescription& task : models::tasks()) with_target.push_back(json_of(task));
-    fmt::print(
-        "{}\n",
-        Json{{"flops_rule", models::flops_rule()}, {"models", std::move(all)}, {"tasks", std::move(with_target)}}.dump(
-            2));
+    Json whole = {{"flops_rule", models::flops_rule()}, {"models", std::move(all)}, {"tasks", Json::array()}};
+    for (const models::TaskDescription& task : models::tasks()) whole["tasks"].push_back(json_of(task));
+    fmt::print("{}\n", whole.dump(2));
   } else {
     print_table(rows, 2);
-    fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), text_width(), 2));
+    const std::size_t width = terminal_style().width;
+    fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
       fmt::print("\n  {}\n",
                  results::text::wrap(
@@ -131,26 +119,19 @@ void print_models(bool json) {
                                  t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss",
                                  t.target, t.name, t.global_batch,
                                  t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""),
-                     text_width(), 2));
+                     width, 2));
   }
 }
 
 struct Step {
   models::NetworkDescription network;
-  const Precision* precision;
   std::int64_t micro_batch, seq_len;
   double samples;  ///< of the global batch
 };
 
 /// Throws UsageError.
 Step step_of(const ModelsOptions& options) {
-  std::vector<std::string> names;
-  const Precision* precision = nullptr;
-  for (const Precision& p : precisions) {
-    names.push_back(p.name);
-    if (options.precision == p.name) precision = &p;
-  }
-  if (precision == nullptr) throw_unknown("precision", options.precision, names);
+  check_value("precision", one_of(precision_names()), options.precision);
   models::NetworkDescription network;
   const char* code = "unknown-name";
   try {
@@ -164,9 +145,8 @@ Step step_of(const ModelsOptions& options) {
   const long long seq_len = options.seq_len.value_or(network.default_seq_len);
   const models::DataDescription data = network.data();
   if (network.has_sequence() && seq_len > data.longest_sequence)
-    throw UsageError("bad-value", "seq_len",
-                     fmt::format("{} {}: value too large for {} (maximum {})", key_ref("seq_len"), seq_len,
-                                 network.name, data.longest_sequence));
+    throw bad_value("seq_len", std::to_string(seq_len),
+                    fmt::format("value too large for {} (maximum {})", network.name, data.longest_sequence));
   if (!network.has_sequence() && options.seq_len)
     throw UsageError("option-does-not-apply", "seq_len",
                      fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key_ref("seq_len"),
@@ -174,10 +154,8 @@ Step step_of(const ModelsOptions& options) {
   constexpr long long most = 1 << 24;
   for (const auto& [key, value] : {std::pair("micro_batch", micro_batch), std::pair("accumulate", options.accumulate),
                                    std::pair("ranks", options.ranks)})
-    if (value > most)
-      throw UsageError("bad-value", key, fmt::format("{} {}: value too large (maximum {})", key_ref(key), value, most));
+    if (value > most) throw bad_value(key, std::to_string(value), fmt::format("value too large (maximum {})", most));
   return {.network = network,
-          .precision = precision,
           .micro_batch = micro_batch,
           .seq_len = seq_len,
           .samples = static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) *
@@ -185,7 +163,7 @@ Step step_of(const ModelsOptions& options) {
 }
 
 void print_step(const ModelsOptions& options, const Step& step) {
-  const auto& [network, precision, micro_batch, seq_len, samples] = step;
+  const auto& [network, micro_batch, seq_len, samples] = step;
   const double flops = models::model_flops_per_sample(network, seq_len);
   const std::int64_t parameters = models::count_parameters(network);
   const std::vector<models::Product> list = models::products(network, micro_batch, seq_len);
@@ -195,7 +173,7 @@ void print_step(const ModelsOptions& options, const Step& step) {
   if (options.json) {
     Json json = {{"model", network.name},
                  {"layers", options.layers ? Json(*options.layers) : Json()},
-                 {"precision", precision->name}};
+                 {"precision", options.precision}};
     json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
     json["global_batch"] = static_cast<std::int64_t>(samples);
     json["seq_len"] = network.has_sequence() ? Json(seq_len) : Json();
@@ -214,18 +192,18 @@ void print_step(const ModelsOptions& options, const Step& step) {
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
-                              results::text::bytes(static_cast<double>(parameters) * precision->weight_bytes),
-                              precision->name, results::text::bytes(static_cast<double>(parameters) * 4)));
+                              results::text::bytes(static_cast<double>(parameters) * weight_bytes(options.precision)),
+                              options.precision, results::text::bytes(static_cast<double>(parameters) * 4)));
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
-  line("rule", results::text::wrap(models::flops_rule(), text_width(), 16));
+  line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
-  std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
+  std::vector<Row> rows = {{"kind", "shape", "times", "FLOP", "share"}};
   for (const models::Product& p : list)
-    rows.push_back({{models::to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
-                     results::text::significant(100 * p.flops() / total) + " %"}});
+    rows.push_back({models::to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
+                    results::text::significant(100 * p.flops() / total) + " %"});
   print_table(rows, 2);
 }
 

@@ -63,8 +63,7 @@ int plan(const PlanCommand& command) {
   made.power_unknown = node.power_unknown;
   made.power_reason = fmt::format("{} has no readable energy meter; trainwatt probe shows why", node.host);
   made.search_obstacle = search_obstacle(plan, made);
-  const auto width = static_cast<std::size_t>(terminal_style({}, false).width);
-  fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, width));
+  fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, terminal_style().width));
   return 0;
 }
 

@@ -32,7 +32,7 @@ struct ProbeOptions {
 
 constexpr std::size_t name_width = 22, state_width = 13;
 
-std::size_t width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
+std::size_t width() { return terminal_style().width; }
 
 /// What it takes to make something available, with what it is for. Equal grants stand once.
 class Grants {
@@ -46,10 +46,9 @@ class Grants {
     if (grants_.empty()) return;
     fmt::print("\nHow to make more available\n");
     for (const auto& [grant, names] : grants_) {
-      std::string list;
-      for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+      const std::string list = results::text::printable(results::text::join(names, ", "));
       fmt::print("  {}\n", results::text::wrap(results::text::printable(grant), width(), 4));
-      fmt::print("      {}\n", results::text::wrap("for " + results::text::printable(list), width(), 10));
+      fmt::print("      {}\n", results::text::wrap("for " + list, width(), 10));
     }
   }
 
@@ -105,6 +104,13 @@ Findings look(const ProbeOptions& options) {
           power::find_knobs({options.site}), power::settings_in_force()};
 }
 
+std::vector<std::string> quantities_of(const power::TelemetryFinding& finding) {
+  std::vector<std::string> quantities;
+  if (finding.telemetry)
+    for (const power::Channel& channel : finding.telemetry->channels()) quantities.push_back(channel.quantity);
+  return quantities;
+}
+
 std::string json_of(const Findings& findings) {
   const auto& [meters, telemetry, knobs, in_force] = findings;
   const Abilities node = abilities_here(meters, knobs);
@@ -113,25 +119,20 @@ std::string json_of(const Findings& findings) {
   json["memory"]["total_bytes"] = node.memory_bytes ? Json(*node.memory_bytes) : Json();
   json["meters"] = json["telemetry"] = json["knobs"] = Json::array();
   for (const power::MeterFinding& m : meters) {
-    Json one = {{"domain", m.domain},
-                {"scope", m.scope ? Json(power::to_string(*m.scope)) : Json()},
-                {"available", m.meter != nullptr},
-                {"counted", m.counted},
-                {"method", m.meter ? Json(power::to_string(m.meter->method())) : Json()},
-                {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
-                {"maximum_power_w", m.meter ? Json(m.meter->maximum_power_watts()) : Json()},
-                {"reason", m.reason},
-                {"detail", m.detail},
-                {"grant", m.grant}};
-    json["meters"].push_back(std::move(one));
+    json["meters"].push_back({{"domain", m.domain},
+                              {"scope", m.scope ? Json(power::to_string(*m.scope)) : Json()},
+                              {"available", m.meter != nullptr},
+                              {"counted", m.counted},
+                              {"method", m.meter ? Json(power::to_string(m.meter->method())) : Json()},
+                              {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
+                              {"maximum_power_w", m.meter ? Json(m.meter->maximum_power_watts()) : Json()},
+                              {"reason", m.reason},
+                              {"detail", m.detail},
+                              {"grant", m.grant}});
   }
-  for (const power::TelemetryFinding& t : telemetry) {
-    Json channels = Json::array();
-    if (t.telemetry)
-      for (const power::Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
+  for (const power::TelemetryFinding& t : telemetry)
     json["telemetry"].push_back(
-        {{"domain", t.domain}, {"channels", channels}, {"reason", t.reason}, {"detail", t.detail}});
-  }
+        {{"domain", t.domain}, {"channels", quantities_of(t)}, {"reason", t.reason}, {"detail", t.detail}});
   for (const power::KnobFinding& k : knobs) {
     Json one = {{"kind", power::to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
     const bool numbers = k.knob && power::names_of(k.kind).empty();
@@ -209,11 +210,8 @@ int probe(const ProbeOptions& options) {
   const bool any = print_meters(meters, grants);
   fmt::print("\nTelemetry\n");
   for (const power::TelemetryFinding& t : telemetry) {
-    std::string channels;
-    if (t.telemetry)
-      for (const power::Channel& channel : t.telemetry->channels())
-        channels += (channels.empty() ? "" : ", ") + channel.quantity;
-    line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
+    const std::string rest = t.telemetry ? results::text::join(quantities_of(t), ", ") : why(t.reason, t.detail);
+    line(t.domain, t.telemetry ? "readable" : "absent", rest);
   }
   fmt::print("\nSettings (all of this node, including GPUs that this job may not use)\n");
   for (const power::KnobFinding& k : knobs) {

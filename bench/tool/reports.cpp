@@ -26,8 +26,7 @@
 namespace tw::bench::tool {
 namespace {
 
-/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is
-/// held against a kit, these count, too.
+/// Besides check_report(): the kit, and the run rules where nothing else is wrong; of an offer they are faults.
 void check_more(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
   const std::string file = checked.bundle ? results::report_file : "";
   const bool is_good =
@@ -54,8 +53,7 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
   }
 }
 
-/// What a report or a bundle of one run says. `is_all`: it is all that was handed in, so that a kit may ask for more
-/// runs.
+/// What a report or a bundle of one run says. `is_all`: nothing else was handed in, and a kit may ask for more runs.
 FileFindings findings_of_run(const std::string& path, CheckedReport checked, const ValidateOptions& options,
                              bool is_all) {
   FileFindings found;
@@ -162,7 +160,7 @@ int validate(const ValidateOptions& options) {
     for (FileFindings& found : findings_of(path, options)) {
       code = std::max(code, found.exit_code);
       if (found.kind == FileKind::unreadable)
-        fmt::print(stderr, "{}\n", error_line("trainwatt", results::text::printable(found.why_unreadable)));
+        say_error(results::text::printable(found.why_unreadable));
       else if (!options.json)
         fmt::print("{}", findings_text(found, options.verbose,
                                        options.paths.size() > 1 || found.path != options.paths.front() ||
@@ -180,9 +178,9 @@ int show(const ShowOptions& options) {
   const std::vector<results::Record>& records = loaded.report.records;
   style.order = parse_order(options.sort, records);
   if (loaded.is_unfinished)
-    fmt::print("An unfinished run: {} record{}{}; the context and the plan are not in this file.\n{}", records.size(),
-               records.size() == 1 ? "" : "s", loaded.is_torn ? ", and a last line that was cut off" : "",
-               results::show_records(records, style));
+    fmt::print("An unfinished run: {}{}; the context and the plan are not in this file.\n{}",
+               results::text::count(records.size(), "record"),
+               loaded.is_torn ? ", and a last line that was cut off" : "", results::show_records(records, style));
   else
     fmt::print("{}", with_named_errors(options.path, [&] { return results::show_report(loaded.report, style); }));
   return 0;

@@ -8,6 +8,7 @@
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/terminal.hpp"
 #include "power/knob/in_force.hpp"
 #include "power/knob/restore.hpp"
 #include "results/record/text.hpp"
@@ -50,17 +51,14 @@ int restore(bool all) {
   }
   for (const std::string& problem : summary.problems) {
     const bool held = std::ranges::find(summary.held, problem) != summary.held.end();
-    fmt::print(stderr, "{}\n",
-               error_line("trainwatt",
-                          held ? with_code("settings-held", results::text::printable(problem) +
-                                                                ": that run restores them when it ends; to end it "
-                                                                "now, press Ctrl-C there or use kill -INT")
-                               : with_code("not-restored", results::text::printable(problem))));
+    say_error(held
+                  ? with_code("settings-held", results::text::printable(problem) +
+                                                   ": that run restores them when it ends; to end it now, press Ctrl-C "
+                                                   "there or use kill -INT")
+                  : with_code("not-restored", results::text::printable(problem)));
   }
   if (summary.reports.empty() && summary.problems.empty()) {
-    std::string looked_at;
-    for (const std::filesystem::path& folder : options.folders)
-      looked_at += (looked_at.empty() ? "" : ", ") + folder.string();
+    const std::string looked_at = results::text::join(options.folders, ", ");
     fmt::print("nothing to restore in {}\n", results::text::printable(looked_at));
     if (std::ranges::find(options.folders, std::filesystem::path(root_folder)) == options.folders.end())
       fmt::print("not checked: {}{}\n", root_folder,

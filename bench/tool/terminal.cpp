@@ -1,5 +1,6 @@
 #include "bench/tool/terminal.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 
 namespace tw::bench::tool {
@@ -29,6 +31,9 @@ bool has_unicode() {
 }
 
 }  // namespace
+
+void say_error(std::string_view text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); }
+void say_warning(std::string_view text) { fmt::print(stderr, "{}\n", warning_line("trainwatt", text)); }
 
 results::TableStyle terminal_style(std::optional<int> width, bool ascii) {
   results::TableStyle style;

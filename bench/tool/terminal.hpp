@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "results/terminal/tables.hpp"
 
@@ -9,6 +10,9 @@ namespace tw::bench::tool {
 
 /// Colours on a terminal unless NO_COLOR is set; blocks where its character set has them and `ascii` is false; `width`,
 /// else the terminal's from 40 to 200, else 100.
-results::TableStyle terminal_style(std::optional<int> width, bool ascii);
+results::TableStyle terminal_style(std::optional<int> width = {}, bool ascii = false);
+/// "trainwatt: error[CODE]: TEXT" on standard error, of a text made by with_code().
+void say_error(std::string_view text);
+void say_warning(std::string_view text);
 
 }  // namespace tw::bench::tool

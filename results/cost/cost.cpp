@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <functional>
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
@@ -19,6 +19,7 @@ namespace {
 using namespace costs;
 
 constexpr double samples_per_million = 1e6, flops_per_eflop = 1e18;
+constexpr double any = 1e300;  // that an input may be turned to at most
 
 CostFigure figure_of(const Record& record, const std::string& per, Unit unit, const std::vector<Use>& uses,
                      double scale, const PriceRow& price, int nodes) {
@@ -39,48 +40,39 @@ CostFigure figure_of(const Record& record, const std::string& per, Unit unit, co
   return figure;
 }
 
-/// An input that may be turned by itself.
+/// An input that may be turned by itself, within what is possible.
 struct Turn {
   std::string input;
-  double base;
-  double least, most;  // within what is possible
-  void (*apply)(PriceRow& price, Use& use, double value, double base);
+  double base, least, most;
+  std::function<void(PriceRow& price, Use& use, double value)> apply;
 };
 
+void scale_use(Use& use, double by) {
+  use.seconds *= by;
+  if (use.joules) *use.joules *= by;
+}
+
 std::vector<Turn> turns_of(const PriceRow& price, const Use& use, bool to_target, double power_w) {
-  constexpr double any = 1e300;
-  std::vector<Turn> all = {
-      {"rent_per_month", price.rent_per_month.value_or(0), 0, any,
-       [](PriceRow& p, Use&, double v, double) { p.rent_per_month = v; }},
-      {"capex", price.capex.value_or(0), 0, any, [](PriceRow& p, Use&, double v, double) { p.capex = v; }},
-      {"life_years", price.life_years.value_or(0), 0, any,
-       [](PriceRow& p, Use&, double v, double) { p.life_years = v; }},
-      {"maintenance_per_year", price.maintenance_per_year, 0, any,
-       [](PriceRow& p, Use&, double v, double) { p.maintenance_per_year = v; }},
-      {"fixed_opex_per_year", price.fixed_opex_per_year, 0, any,
-       [](PriceRow& p, Use&, double v, double) { p.fixed_opex_per_year = v; }},
-      {"network_storage_capex", price.network_storage_capex, 0, any,
-       [](PriceRow& p, Use&, double v, double) { p.network_storage_capex = v; }},
-      {"utilisation", price.utilisation, 0, 1, [](PriceRow& p, Use&, double v, double) { p.utilisation = v; }},
-      to_target ? Turn{"time_to_target_s", use.seconds, 0, any,
-                       [](PriceRow&, Use& u, double v, double base) {
-                         u.seconds *= v / base;
-                         if (u.joules) *u.joules *= v / base;
-                       }}
-                : Turn{"samples_per_s", 1 / use.seconds, 0, any,
-                       [](PriceRow&, Use& u, double v, double base) {
-                         u.seconds *= base / v;
-                         if (u.joules) *u.joules *= base / v;
-                       }},
+  std::vector<Turn> all;
+  const auto add = [&](const char* input, auto PriceRow::*field, double least = 0, double most = any) {
+    const std::optional<double> base = price.*field;
+    all.push_back({input, base.value_or(0), least, most, [field](PriceRow& p, Use&, double v) { p.*field = v; }});
   };
+  add("rent_per_month", &PriceRow::rent_per_month);
+  add("capex", &PriceRow::capex);
+  add("life_years", &PriceRow::life_years);
+  add("maintenance_per_year", &PriceRow::maintenance_per_year);
+  add("fixed_opex_per_year", &PriceRow::fixed_opex_per_year);
+  add("network_storage_capex", &PriceRow::network_storage_capex);
+  add("utilisation", &PriceRow::utilisation, 0, 1);
+  const double base = to_target ? use.seconds : 1 / use.seconds;
+  all.push_back({to_target ? "time_to_target_s" : "samples_per_s", base, 0, any,
+                 [=](PriceRow&, Use& u, double v) { scale_use(u, to_target ? v / base : base / v); }});
   if (use.joules && !price.electricity_included) {
-    all.push_back({"electricity_per_kwh", price.electricity_per_kwh, 0, any,
-                   [](PriceRow& p, Use&, double v, double) { p.electricity_per_kwh = v; }});
-    all.push_back({"pue", price.pue, 1, any, [](PriceRow& p, Use&, double v, double) { p.pue = v; }});
-    all.push_back({"network_storage_power_w", price.network_storage_power_w, 0, any,
-                   [](PriceRow& p, Use&, double v, double) { p.network_storage_power_w = v; }});
-    all.push_back(
-        {"it_power_w", power_w, 0, any, [](PriceRow&, Use& u, double v, double base) { *u.joules *= v / base; }});
+    add("electricity_per_kwh", &PriceRow::electricity_per_kwh);
+    add("pue", &PriceRow::pue, 1);
+    add("network_storage_power_w", &PriceRow::network_storage_power_w);
+    all.push_back({"it_power_w", power_w, 0, any, [=](PriceRow&, Use& u, double v) { *u.joules *= v / power_w; }});
   }
   std::erase_if(all, [](const Turn& turn) { return !(turn.base > 0); });
   return all;
@@ -93,7 +85,7 @@ std::vector<Sensitivity> sensitivities(const Record& record, const PriceRow& pri
     const auto cost_at = [&](double value) {
       PriceRow turned = price;
       Use use = mean;
-      turn.apply(turned, use, value, turn.base);
+      turn.apply(turned, use, value);
       return scale * cost(use, turned, nodes);
     };
     Sensitivity one{turn.input, turn.base, std::clamp(turn.base * (1 - share), turn.least, turn.most),

@@ -1,8 +1,6 @@
 #include "results/cost/cost_parts.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "results/analysis/statistics.hpp"
 #include "results/analysis/to_target.hpp"

@@ -24,19 +24,17 @@ const char* per(const std::string& name) {
 }
 
 std::string turned_input(const std::string& name) {
-  static const std::map<std::string, std::string> all = {
-      {"rent_per_month", "rent a month"},
-      {"life_years", "life"},
-      {"maintenance_per_year", "maintenance a year"},
-      {"fixed_opex_per_year", "fixed opex a year"},
-      {"network_storage_capex", "network and storage, capex"},
-      {"network_storage_power_w", "network and storage, power"},
-      {"time_to_target_s", "time to the target"},
-      {"samples_per_s", "samples/s"},
-      {"electricity_per_kwh", "electricity a kWh"},
-      {"pue", "PUE"},
-      {"it_power_w", "power of the IT"},
-  };
+  static const std::map<std::string, std::string> all = {{"rent_per_month", "rent a month"},
+                                                         {"life_years", "life"},
+                                                         {"maintenance_per_year", "maintenance a year"},
+                                                         {"fixed_opex_per_year", "fixed opex a year"},
+                                                         {"network_storage_capex", "network and storage, capex"},
+                                                         {"network_storage_power_w", "network and storage, power"},
+                                                         {"time_to_target_s", "time to the target"},
+                                                         {"samples_per_s", "samples/s"},
+                                                         {"electricity_per_kwh", "electricity a kWh"},
+                                                         {"pue", "PUE"},
+                                                         {"it_power_w", "power of the IT"}};
   const auto found = all.find(name);
   return found == all.end() ? name : found->second;
 }

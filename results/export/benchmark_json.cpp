@@ -1,7 +1,4 @@
-// `trainwatt export --to benchmark-json`: the shape of Google Benchmark's --benchmark_format=json,
-// json_schema_version 1.
-// Google Benchmark's JSON, which its tools/compare.py reads: one repetition a trial of a valid point, joules as
-// counters; points that do not count are none of the benchmarks, and stand in the context with the reason.
+// `trainwatt export --to benchmark-json`: as Google Benchmark's --benchmark_format=json, json_schema_version 1.
 #include <algorithm>
 #include <cmath>
 #include <map>

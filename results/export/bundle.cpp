@@ -73,7 +73,7 @@ std::string readme(const Report& raw, const std::vector<std::string>& forced_ove
   if (report.plan.kit)
     line("kit",
          (report.plan.kit->title.empty() ? "" : report.plan.kit->title + ", ") + "SHA-256 " + report.plan.kit->sha256);
-  line("hosts", fmt::format("{}", fmt::join(hosts, ", ")));
+  line("hosts", text::join(hosts, ", "));
   line("run", report.context.started_at + " to " +
                   (report.context.finished_at.empty() ? "an end that is not recorded" : report.context.finished_at));
   line("records", fmt::format("{}: {}", report.records.size(), fmt::join(counts, ", ")));
@@ -158,8 +158,7 @@ class Check {
     found_.violations.push_back({code, where, what, file});
   }
 
-  template <class Work>
-  void check_file(const char* name, bool may_miss, Work work) {
+  void check_file(const char* name, bool may_miss, auto work) {
     const auto file = files_.find(name);
     if (file == files_.end()) {
       if (may_miss)

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "results/record/text.hpp"
 
@@ -35,6 +36,9 @@ inline std::string markdown(const std::string& text) {
   }
   return out;
 }
+
+/// A row of a table in Markdown.
+inline std::string line_of(const std::vector<std::string>& cells) { return "| " + text::join(cells, " | ") + " |\n"; }
 
 /// RFC 4180: in quotes where a comma, a quote or an end of line is inside, and quotes doubled.
 inline std::string quoted(const std::string& text) {

@@ -20,6 +20,11 @@ Json number(const std::optional<T>& value) {
   return value ? number(static_cast<double>(*value)) : Json();
 }
 Json count(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
+Json names_of(const std::vector<std::size_t>& systems, const Comparison& c) {
+  Json names = Json::array();
+  for (const std::size_t s : systems) names.push_back(c.systems[s].name);
+  return names;
+}
 /// Absent rather than empty.
 Json words(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
@@ -131,11 +136,8 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
         {{"workload", c.workloads[row.workload].id}, {"weight", number(row.weight)}, {"systems", std::move(systems)}});
   }
   Json left_out = Json::array();
-  for (const LeftOutWorkload& one : f.left_out) {
-    Json systems = Json::array();
-    for (const std::size_t s : one.systems) systems.push_back(c.systems[s].name);
-    left_out.push_back({{"workload", c.workloads[one.workload].id}, {"unsupported_by", std::move(systems)}});
-  }
+  for (const LeftOutWorkload& one : f.left_out)
+    left_out.push_back({{"workload", c.workloads[one.workload].id}, {"unsupported_by", names_of(one.systems, c)}});
   for (std::size_t s = 0; s < f.overall.size(); ++s) {
     Json one = {{"system", c.systems[s].name}};
     one.update(as_json(f.overall[s], c.replicates));
@@ -171,11 +173,8 @@ Json as_json(const Comparison& c) {
   for (const AwardObstacle& one : c.not_an_award)
     json["not_an_award"].push_back({{"system", c.systems[one.system].name}, {"code", one.code}, {"text", one.text}});
   json["run_variance"] = Json::array();
-  for (const LearnedSpread& one : c.learned) {
-    Json systems = Json::array();
-    for (const std::size_t s : one.systems) systems.push_back(c.systems[s].name);
-    json["run_variance"].push_back({{"files", one.paths}, {"systems", std::move(systems)}});
-  }
+  for (const LearnedSpread& one : c.learned)
+    json["run_variance"].push_back({{"files", one.paths}, {"systems", names_of(one.systems, c)}});
   for (const char* list : {"systems", "workloads", "differences", "figures", "break_even"}) json[list] = Json::array();
   for (const ComparedSystem& s : c.systems)
     json["systems"].push_back({{"name", s.name},

@@ -15,13 +15,7 @@
 namespace tw::results {
 namespace {
 
-std::string line_of(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
-
-std::string with_interval(const Estimate& e) {
-  std::string text = text::si(e.value);
-  if (e.low && e.high) text += " [" + text::si(*e.low) + ", " + text::si(*e.high) + "]";
-  return cells::markdown(text);
-}
+using cells::line_of;
 
 std::string figure_table(const FigureComparison& f, const Comparison& c) {
   std::string out = fmt::format("\n## {} ({}, {}{} is better)\n\n", f.figure.name, cells::markdown(words::unit(f)),
@@ -43,7 +37,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
       const auto& figure = one.systems[s].figure;
       const std::string& own = one.systems[s].record;
       row(cells::markdown(own.empty() ? c.workloads[one.workload].id : own), text::significant(one.weight), s,
-          figure ? with_interval(*figure) : "-", one.systems[s].ratio);
+          figure ? cells::markdown(text::si(*figure)) : "-", one.systems[s].ratio);
     }
   if (f.rows.size() > 1)
     for (std::size_t s = 0; s < f.overall.size(); ++s) row("**overall** (geometric mean)", "1", s, "", f.overall[s]);

@@ -19,19 +19,16 @@
 namespace tw::results {
 namespace {
 
-using text::count;
+using cells::line_of, text::count;
 
 std::string plain(const std::string& text) { return cells::markdown(text); }
 
-std::string line_of(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
-
 /// "valid: short[^short], steal[^steal]", and the reasons of what does not count.
 std::string verdict_cell(const Verdict& verdict) {
-  std::string flags, reasons;
-  for (const auto& [flag] : verdict.flags)
-    flags += (flags.empty() ? "" : ", ") + fmt::format("{}[^{}]", plain(flag), flag);
-  for (const std::string& reason : verdict.reasons) reasons += (reasons.empty() ? "" : "; ") + plain(reason);
-  return to_string(verdict.status) + (flags.empty() ? "" : ": " + flags) + (reasons.empty() ? "" : ": " + reasons);
+  std::vector<std::string> flags;
+  for (const auto& [flag] : verdict.flags) flags.push_back(plain(flag) + "[^" + flag + "]");
+  return text::join_said({to_string(verdict.status), text::join(flags, ", "), plain(text::join(verdict.reasons, "; "))},
+                         ": ");
 }
 
 /// A flag is the name of its footnote, too.

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "results/analysis/verdict.hpp"
@@ -15,11 +13,8 @@
 namespace tw::results {
 namespace {
 
-using Scopes = std::map<Scope, std::optional<Estimate>>;
-
 Cell cell_of(double value) { return std::isfinite(value) ? Cell(value) : Cell(); }
-template <class T>
-requires std::is_integral_v<T> Cell cell_of(T value) { return static_cast<std::int64_t>(value); }
+Cell cell_of(std::integral auto value) { return static_cast<std::int64_t>(value); }
 Cell cell_of(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 Cell cell_of(Named auto value) { return cell_of(std::string(to_string(value))); }
 Cell cell_of(const SetPoint& value) { return value.name.empty() ? cell_of(value.number) : cell_of(value.name); }
@@ -27,11 +22,11 @@ template <class T>
 Cell cell_of(const std::optional<T>& value) {
   return value ? cell_of(*value) : Cell();
 }
-Cell joined(const std::vector<std::string>& lines) { return cell_of(fmt::format("{}", fmt::join(lines, "; "))); }
-
-std::optional<Estimate> of_scope(const Scopes& scopes, Scope scope) {
-  const auto found = scopes.find(scope);
-  return found == scopes.end() ? std::nullopt : found->second;
+Cell joined(const auto& lines) { return cell_of(fmt::format("{}", fmt::join(lines, "; "))); }
+/// A member of what may be absent.
+template <class T, class U>
+Cell cell_of(const std::optional<T>& whole, U T::*member) {
+  return whole ? cell_of((*whole).*member) : Cell();
 }
 
 class Table {
@@ -42,18 +37,14 @@ class Table {
   /// A figure with the ends of its interval.
   void add_estimate(const std::string& name, const std::string& unit,
                     std::function<std::optional<Estimate>(const Record&)> of) {
-    add(name, unit, [of](const Record& r) {
-      const auto e = of(r);
-      return e ? cell_of(e->value) : Cell();
-    });
-    add(name + "_low", unit, [of](const Record& r) {
-      const auto e = of(r);
-      return e ? cell_of(e->low) : Cell();
-    });
-    add(name + "_high", unit, [of](const Record& r) {
-      const auto e = of(r);
-      return e ? cell_of(e->high) : Cell();
-    });
+    add(name, unit, [of](const Record& r) { return cell_of(of(r), &Estimate::value); });
+    add(name + "_low", unit, [of](const Record& r) { return cell_of(of(r), &Estimate::low); });
+    add(name + "_high", unit, [of](const Record& r) { return cell_of(of(r), &Estimate::high); });
+  }
+  /// A member of what not every record has.
+  template <class T, class U>
+  void add_member(const std::string& name, const std::string& unit, std::optional<T> Record::*whole, U T::*member) {
+    add(name, unit, [=](const Record& r) { return cell_of(r.*whole, member); });
   }
   /// A member of the summary that is 0 where it is not known.
   template <class T>
@@ -106,31 +97,25 @@ void add_settings(Table& table, const std::vector<Record>& records) {
   for (const Record& record : records)
     for (const auto& [name, setting] : record.setting) names.insert(name);
   for (const std::string& name : names) {
-    const auto column = [&](const char* suffix, std::optional<SetPoint> Setting::*member) {
-      table.add(name + suffix, unit_of_setting(name), [name, member](const Record& r) {
+    const auto column = [&](const char* suffix, const std::string& unit, auto Setting::*member) {
+      table.add(name + suffix, unit, [name, member](const Record& r) {
         const auto found = r.setting.find(name);
         return found == r.setting.end() ? Cell() : cell_of(found->second.*member);
       });
     };
-    column("_requested", &Setting::requested);
-    column("_accepted", &Setting::accepted);
-    column("_observed", &Setting::observed);
-    table.add(name + "_found_by", "", [name](const Record& r) {
-      const auto found = r.setting.find(name);
-      return found == r.setting.end() ? Cell() : cell_of(found->second.found_by);
-    });
+    column("_requested", unit_of_setting(name), &Setting::requested);
+    column("_accepted", unit_of_setting(name), &Setting::accepted);
+    column("_observed", unit_of_setting(name), &Setting::observed);
+    column("_found_by", "", &Setting::found_by);
   }
-  table.add("start_temperature_c", "°C",
-            [](const Record& r) { return r.start ? cell_of(r.start->temperature_c) : Cell(); });
-  table.add("start_waited_s", "s", [](const Record& r) { return r.start ? cell_of(r.start->waited_s) : Cell(); });
+  table.add_member("start_temperature_c", "°C", &Record::start, &StartTemperature::temperature_c);
+  table.add_member("start_waited_s", "s", &Record::start, &StartTemperature::waited_s);
 }
 
 void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add("trials", "", [](const Record& r) { return cell_of(r.trials.size()); });
-  table.add("trials_joined", "",
-            [](const Record& r) { return r.summary.step_time_s ? cell_of(r.summary.step_time_s->count) : Cell(); });
-  table.add("statistic", "",
-            [](const Record& r) { return r.summary.step_time_s ? cell_of(r.summary.step_time_s->statistic) : Cell(); });
+  table.add("trials_joined", "", [](const Record& r) { return cell_of(r.summary.step_time_s, &Estimate::count); });
+  table.add("statistic", "", [](const Record& r) { return cell_of(r.summary.step_time_s, &Estimate::statistic); });
   table.add_summary("samples_per_s", "samples/s", &Summary::samples_per_s);
   table.add_summary("tokens_per_s", "tokens/s", &Summary::tokens_per_s);
   table.add_summary("flops_per_s", "FLOP/s", &Summary::flops_per_s);
@@ -148,8 +133,8 @@ void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add("of_ceiling_reason", "", [](const Record& r) { return cell_of(why_no_of_ceiling(r.summary)); });
   table.add_summary("mfu", "share", &Summary::mfu);
   table.add_summary("mfu_reason", "", &Summary::mfu_reason);
-  const auto by_scope = [&](const char* name, const char* unit, Scopes Summary::*member) {
-    for (Scope scope : scopes)
+  const auto by_scope = [&](const char* name, const char* unit, ByScope Summary::*member) {
+    for (const std::string& scope : scopes)
       table.add_estimate(scope + name, unit,
                          [scope, member](const Record& r) { return of_scope(r.summary.*member, scope); });
   };
@@ -176,11 +161,11 @@ void add_op_shares(Table& table, const std::vector<Record>& records) {
     });
 }
 
-void add_target(Table& table, const std::vector<Scope>& scopes) {
-  table.add("target_task", "", [](const Record& r) { return r.target ? cell_of(r.target->task) : Cell(); });
-  table.add("target_metric", "", [](const Record& r) { return r.target ? cell_of(r.target->metric) : Cell(); });
-  table.add("target_value", "", [](const Record& r) { return r.target ? cell_of(r.target->value) : Cell(); });
-  table.add("target_floor", "", [](const Record& r) { return r.target ? cell_of(r.target->floor) : Cell(); });
+void add_target(Table& table, const std::vector<std::string>& scopes) {
+  table.add_member("target_task", "", &Record::target, &Target::task);
+  table.add_member("target_metric", "", &Record::target, &Target::metric);
+  table.add_member("target_value", "", &Record::target, &Target::value);
+  table.add_member("target_floor", "", &Record::target, &Target::floor);
   const auto figure = [&](const char* name, const char* unit, std::optional<Estimate> ToTarget::*member) {
     table.add_estimate(name, unit, [member](const Record& r) {
       return r.summary.to_target ? (*r.summary.to_target).*member : std::nullopt;
@@ -194,29 +179,21 @@ void add_target(Table& table, const std::vector<Scope>& scopes) {
       return r.summary.to_target ? of_scope(r.summary.to_target->energy_j, scope) : std::nullopt;
     });
   figure("to_target_cost", "price", &ToTarget::cost);
-  const auto cost = [&](const char* name, const char* unit, auto cell) {
-    table.add(name, unit, [cell](const Record& r) { return r.summary.to_target ? cell(*r.summary.to_target) : Cell(); });
+  const auto text = [&](const char* name, auto ToTarget::*member) {
+    table.add(name, "", [member](const Record& r) { return cell_of(r.summary.to_target, member); });
   };
-  cost("to_target_cost_of_runs", "price", [](const ToTarget& t) {
-    return t.cost_of_runs ? cell_of(fmt::format("{}", fmt::join(*t.cost_of_runs, "; "))) : Cell();
+  table.add("to_target_cost_of_runs", "price", [](const Record& r) {
+    const auto& reached = r.summary.to_target;
+    return reached && reached->cost_of_runs ? joined(*reached->cost_of_runs) : Cell();
   });
-  cost("to_target_cost_scope", "", [](const ToTarget& t) { return cell_of(t.cost_scope); });
-  cost("to_target_cost_reason", "", [](const ToTarget& t) { return cell_of(t.cost_reason); });
-  table.add("hour_price", "price/h", [](const Record& r) { return r.prices ? cell_of(r.prices->hour_price) : Cell(); });
-  table.add("kwh_price", "price/kWh", [](const Record& r) { return r.prices ? cell_of(r.prices->kwh_price) : Cell(); });
-  table.add("to_target_reason", "",
-            [](const Record& r) { return r.summary.to_target ? cell_of(r.summary.to_target->reason) : Cell(); });
+  text("to_target_cost_scope", &ToTarget::cost_scope);
+  text("to_target_cost_reason", &ToTarget::cost_reason);
+  table.add_member("hour_price", "price/h", &Record::prices, &JobPrices::hour_price);
+  table.add_member("kwh_price", "price/kWh", &Record::prices, &JobPrices::kwh_price);
+  text("to_target_reason", &ToTarget::reason);
 }
 
 }  // namespace
-
-std::vector<Scope> scopes_of(const std::vector<Record>& records) {
-  std::vector<Scope> scopes(std::begin(scopes_in_order), std::end(scopes_in_order));
-  for (const Record& record : records)
-    for (const auto& [scope, joules] : record.summary.energy_j)
-      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
-  return scopes;
-}
 
 std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
   const std::vector<Scope> scopes = scopes_of(records);

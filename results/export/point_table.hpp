@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,8 +23,5 @@ struct PointColumn {
 /// Nothing is rounded; a number that is not finite is absent. Settings and operators are those of any of the records,
 /// all else is the same for all reports, so that tables of two machines can be put under each other.
 std::vector<PointColumn> point_columns(const std::vector<Record>& records);
-
-/// Those of the schema, in the order of results/selection/ranking.hpp, then others that the records have.
-std::vector<Scope> scopes_of(const std::vector<Record>& records);
 
 }  // namespace tw::results

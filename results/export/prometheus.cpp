@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -59,15 +58,13 @@ class Exposition {
 };
 
 /// The figure and the ends of its interval, each a family of its own.
-void add_estimate(Exposition& out, const std::string& name, const char* help, const char* low_help,
-                  const char* high_help, const Labels& labels, const std::optional<Estimate>& estimate) {
+void add_estimate(Exposition& out, const std::string& name, const char* help, const Labels& labels,
+                  const std::optional<Estimate>& estimate) {
   if (!estimate) return;
   out.add(name, help, labels, estimate->value);
-  out.add(name + "_low", low_help, labels, estimate->low);
-  out.add(name + "_high", high_help, labels, estimate->high);
+  out.add(name + "_low", "Lower end of the 95 % interval over trials.", labels, estimate->low);
+  out.add(name + "_high", "Upper end of the 95 % interval over trials.", labels, estimate->high);
 }
-constexpr const char* low_end = "Lower end of the 95 % interval over trials.";
-constexpr const char* high_end = "Upper end of the 95 % interval over trials.";
 
 Labels with(Labels labels, const std::string& name, const std::string& value) {
   labels.emplace_back(name, value);
@@ -102,34 +99,31 @@ void add_report(Exposition& out, const Report& report) {
 
 void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   const Summary& s = record.summary;
-  add_estimate(out, "trainwatt_samples_per_second", "Throughput: samples trained per second.", low_end, high_end,
-               labels, s.samples_per_s);
+  add_estimate(out, "trainwatt_samples_per_second", "Throughput: samples trained per second.", labels, s.samples_per_s);
   out.add("trainwatt_tokens_per_second", "Throughput: tokens trained per second.", labels,
           s.tokens_per_s ? std::optional(s.tokens_per_s->value) : std::nullopt);
   out.add("trainwatt_model_flops_per_second", "Model FLOPs trained per second, by the report's rule.", labels,
           s.flops_per_s ? std::optional(s.flops_per_s->value) : std::nullopt);
-  add_estimate(out, "trainwatt_step_time_seconds", "Mean time of an optimizer step.", low_end, high_end, labels,
-               s.step_time_s);
+  add_estimate(out, "trainwatt_step_time_seconds", "Mean time of an optimizer step.", labels, s.step_time_s);
   out.add("trainwatt_step_time_p99_seconds", "99th percentile of the time of an optimizer step.", labels,
           s.step_time_p99_s);
   out.add("trainwatt_of_ceiling_ratio", "Achieved FLOP rate by that of the network's own products timed alone.", labels,
           credible_of_ceiling(s));
   out.add("trainwatt_mfu_ratio", "Model FLOP rate by the vendor's dense peak.", labels, s.mfu);
-  for (const auto& [scope, joules] : s.samples_per_j) {
-    if (!joules) continue;
-    add_estimate(out, "trainwatt_sample_energy_joules", "Energy of one trained sample, by scope.", low_end, high_end,
-                 with(labels, "scope", to_string(scope)), joules_per_sample(*joules));
-  }
+  for (const auto& [scope, joules] : s.samples_per_j)
+    if (joules)
+      add_estimate(out, "trainwatt_sample_energy_joules", "Energy of one trained sample, by scope.",
+                   with(labels, "scope", scope), joules_per_sample(*joules));
   for (const auto& [scope, efficiency] : s.flops_per_w)
     if (efficiency)
       out.add("trainwatt_model_flops_per_joule", "Model FLOPs trained per joule, by scope.",
               with(labels, "scope", to_string(scope)), efficiency->value);
   if (!s.to_target) return;
-  add_estimate(out, "trainwatt_time_to_target_seconds", "Time from the first step to the target.", low_end, high_end,
-               labels, s.to_target->time_s);
+  add_estimate(out, "trainwatt_time_to_target_seconds", "Time from the first step to the target.", labels,
+               s.to_target->time_s);
   for (const auto& [scope, joules] : s.to_target->energy_j)
     add_estimate(out, "trainwatt_energy_to_target_joules", "Energy from the first step to the target, by scope.",
-                 low_end, high_end, with(labels, "scope", to_string(scope)), joules);
+                 with(labels, "scope", scope), joules);
 }
 
 /// Per sensor, so that it can stand beside the exporter of the same device: labels as dcgm-exporter's.

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>

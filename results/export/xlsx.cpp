@@ -6,11 +6,9 @@
 // looks like; an absent figure is an empty cell with its reason as a comment or in a column. The same report gives the
 // same bytes. Throws where there is no room for a temporary file.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/run_rules.hpp"
@@ -33,11 +31,15 @@ XlsxCell figure(const std::optional<double>& value, const std::string& why = {})
   return {Cell(), why};
 }
 XlsxCell words(const std::string& text) { return text.empty() ? XlsxCell{Cell()} : XlsxCell{Cell(text)}; }
-XlsxCell whole(std::int64_t value) { return {Cell(value)}; }
+XlsxCell figure(const std::optional<Estimate>& e, const std::string& why = {}) {
+  return figure(e ? std::optional(e->value) : std::nullopt, why);
+}
+XlsxCell whole(std::integral auto value) { return {Cell(static_cast<std::int64_t>(value))}; }
+XlsxCell joined(const std::vector<std::string>& lines) { return words(text::join(lines, "; ")); }
 
 void add_estimate(std::vector<XlsxCell>& cells, const std::optional<Estimate>& e, const std::string& why) {
   const std::string few = e ? "fewer than 3 trials: no interval" : why;
-  cells.push_back(figure(e ? std::optional(e->value) : std::nullopt, why));
+  cells.push_back(figure(e, why));
   cells.push_back(figure(e ? e->low : std::nullopt, few));
   cells.push_back(figure(e ? e->high : std::nullopt, few));
 }
@@ -45,20 +47,6 @@ void add_headings(std::vector<Heading>& headings, const std::string& title, cons
   headings.push_back({title, unit});
   headings.push_back({title + ", low end of 95 %", unit});
   headings.push_back({title + ", high end of 95 %", unit});
-}
-
-/// Of which some record has joules.
-std::vector<Scope> measured_scopes(const std::vector<Record>& records) {
-  std::vector<Scope> scopes = scopes_of(records);
-  std::erase_if(scopes, [&](Scope scope) {
-    return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
-  });
-  return scopes;
-}
-
-std::optional<Estimate> of_scope(const std::map<Scope, std::optional<Estimate>>& all, Scope scope) {
-  const auto found = all.find(scope);
-  return found == all.end() ? std::nullopt : found->second;
 }
 
 void summary_sheet(Workbook& book, const std::vector<Record>& records) {
@@ -92,23 +80,21 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
                                    words(r.workload.device),
                                    whole(r.workload.global_batch),
                                    whole(r.workload.ranks),
-                                   whole(static_cast<std::int64_t>(r.trials.size()))};
+                                   whole(r.trials.size())};
     add_estimate(cells, s.samples_per_s, no_run.empty() ? "not known" : no_run);
-    cells.push_back(figure(s.step_time_s ? std::optional(s.step_time_s->value) : std::nullopt, no_run));
+    cells.push_back(figure(s.step_time_s, no_run));
     cells.push_back(figure(credible_of_ceiling(s), no_run.empty() ? why_no_of_ceiling(s) : no_run));
-    for (Scope scope : scopes) {
-      const auto rate = of_scope(s.samples_per_j, scope), efficiency = of_scope(s.flops_per_w, scope);
+    for (const std::string& scope : scopes) {
+      const auto rate = of_scope(s.samples_per_j, scope);
       add_estimate(cells, rate ? std::optional(joules_per_sample(*rate)) : std::nullopt, no_joules);
-      cells.push_back(figure(efficiency ? std::optional(efficiency->value) : std::nullopt, no_joules));
+      cells.push_back(figure(of_scope(s.flops_per_w, scope), no_joules));
     }
     if (has_target) {
       const std::string never = !no_run.empty() ? no_run : s.to_target ? s.to_target->reason : "not a run to a target";
       add_estimate(cells, s.to_target ? s.to_target->time_s : std::nullopt, never);
-      for (Scope scope : scopes) {
-        const auto joules = s.to_target ? of_scope(s.to_target->energy_j, scope) : std::nullopt;
-        cells.push_back(figure(joules ? std::optional(joules->value) : std::nullopt,
+      for (const std::string& scope : scopes)
+        cells.push_back(figure(s.to_target ? of_scope(s.to_target->energy_j, scope) : std::nullopt,
                                s.to_target && s.to_target->time_s ? no_joules : never));
-      }
     }
     std::vector<std::string> absent;
     if (!why.empty()) absent.push_back(why);
@@ -116,8 +102,8 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     if (const std::string no_share = why_no_of_ceiling(s); has_run(r) && !no_share.empty())
       absent.push_back("of ceiling: " + no_share);
     if (s.to_target && !s.to_target->reason.empty()) absent.push_back("to target: " + s.to_target->reason);
-    cells.push_back(words(fmt::format("{}", fmt::join(flag_names(r), "; "))));
-    cells.push_back(words(fmt::format("{}", fmt::join(absent, "; "))));
+    cells.push_back(joined(flag_names(r)));
+    cells.push_back(joined(absent));
     book.row(cells, !is_valid(r));
   }
   book.end();
@@ -171,11 +157,11 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
       const std::uint64_t seed = trial.target_run ? trial.target_run->seed : r.workload.seed;
       std::vector<XlsxCell> cells = {
           words(r.id),
-          whole(static_cast<std::int64_t>(t + 1)),
+          whole(t + 1),
           words(counts ? "yes" : "no"),
-          seed <= INT64_MAX ? whole(static_cast<std::int64_t>(seed)) : words(std::to_string(seed)),
+          seed <= INT64_MAX ? whole(seed) : words(std::to_string(seed)),
           whole(trial.first_step),
-          whole(static_cast<std::int64_t>(steps.size())),
+          whole(steps.size()),
           figure(trial.window_s),
           figure(samples_of(r, trial)),
           figure(throughput_of(r, trial)),
@@ -186,7 +172,7 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
           figure(trial.loss.empty() ? std::nullopt : std::optional(trial.loss.back())),
           figure(trial.steal_share, "unreadable"),
           figure(trial.foreign_share, "unreadable"),
-          trial.target_run ? whole(static_cast<std::int64_t>(trial.target_run->evaluations.size())) : XlsxCell{Cell()},
+          trial.target_run ? whole(trial.target_run->evaluations.size()) : XlsxCell{Cell()},
           figure(trial.target_run ? std::optional(trial.target_run->evaluation_s) : std::nullopt)};
       for (Scope scope : scopes)
         cells.push_back(
@@ -216,14 +202,13 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
     for (std::size_t t = 0; t < r.trials.size(); ++t)
       for (const EnergyRow& row : r.trials[t].energy) {
         const bool has_power = row.energy_j && row.window_s && *row.window_s > 0;
-        book.row(
-            {words(r.id), whole(static_cast<std::int64_t>(t + 1)), words(row.host), words(row.domain),
-             words(to_string(row.scope)), words(to_string(row.method)), words(row.counted ? "yes" : "no"),
-             figure(row.energy_j, row.reason), figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
-             figure(has_power ? std::optional(*row.energy_j / *row.window_s) : std::nullopt, row.reason),
-             figure(row.update_period_s, "not measured"), row.wraps ? whole(*row.wraps) : XlsxCell{Cell()},
-             words(row.reason), words(row.detail.value_or(""))},
-            !row.counted);
+        book.row({words(r.id), whole(t + 1), words(row.host), words(row.domain), words(row.scope), words(row.method),
+                  words(row.counted ? "yes" : "no"), figure(row.energy_j, row.reason),
+                  figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
+                  figure(has_power ? std::optional(*row.energy_j / *row.window_s) : std::nullopt, row.reason),
+                  figure(row.update_period_s, "not measured"), row.wraps ? whole(*row.wraps) : XlsxCell{Cell()},
+                  words(row.reason), words(row.detail.value_or(""))},
+                 !row.counted);
       }
   book.end();
 }
@@ -258,8 +243,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
     for (const CostFigure& one : record.figures) {
       const bool has_parts = one.total.has_value();
       const std::string few = has_parts ? "fewer than 3 trials: no interval" : one.reason;
-      book.row({words(record.id), words(words::per(one.per)),
-                figure(has_parts ? std::optional(one.total->value) : std::nullopt, one.reason),
+      book.row({words(record.id), words(words::per(one.per)), figure(one.total, one.reason),
                 figure(has_parts ? one.total->low : std::nullopt, few),
                 figure(has_parts ? one.total->high : std::nullopt, few),
                 figure(has_parts ? std::optional(one.hours_part) : std::nullopt, one.reason),
@@ -274,9 +258,8 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                 words(!one.kwh                 ? ""
                       : record.energy_is_whole ? "all of it"
                                                : "at least: " + record.scope + " joules"),
-                whole(record.nodes),
-                figure(record.it_power_w ? std::optional(record.it_power_w->value) : std::nullopt, no_joules),
-                words(to_string(record.scope)), figure(record.facility_power_w, "takes joules of the node"),
+                whole(record.nodes), figure(record.it_power_w, no_joules), words(record.scope),
+                figure(record.facility_power_w, "takes joules of the node"),
                 words(!has_parts                  ? "absent: " + one.reason
                       : record.basis_note.empty() ? record.energy_note
                                                   : record.basis_note)});
@@ -323,7 +306,7 @@ void inputs_sheet(Workbook& book, const Report& report, const std::optional<Cost
   line("suite", "", report.plan.suite);
   line("plan", "SHA-256", report.plan.canonical_json.empty() ? "" : sha256_hex(report.plan.canonical_json));
   line("started", "", c.started_at), line("finished", "", c.finished_at);
-  line("command", "", fmt::format("{}", fmt::join(c.argv, " ")));
+  line("command", "", text::join(c.argv, " "));
   line("launcher", "", c.launcher);
   for (const HostInfo& h : c.hosts) {
     line("host", h.name,

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "results/html/html_static.hpp"
-#include "results/html/html_texts.hpp"
 #include "results/html/page.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -22,43 +21,39 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
 
-Json json_of(const Words& words) {
-  Json json = {{"text", words.text}, {"look", words.look}};
+}  // namespace
+
+// What the library writes these as, alone and in lists.
+static void to_json(Json& json, const Words& words) {
+  json = {{"text", words.text}, {"look", words.look}};
   if (!words.tip.empty() && words.tip != words.text) json["tip"] = words.tip;
   if (!words.more.empty()) json["more"] = words.more;
-  return json;
 }
-Json cell_of(const Words& words) {
-  return words.look.empty() && words.tip.empty() && words.more.empty() ? Json(words.text) : json_of(words);
-}
-
-Json json_of(const Table& table) {
+static void to_json(Json& json, const Table& table) {
   Json rows = Json::array();
   for (const auto& row : table.rows) {
-    Json cells = Json::array();
-    for (const Words& cell : row) cells.push_back(cell_of(cell));
-    rows.push_back(std::move(cells));
+    Json& cells = rows.emplace_back(Json::array());
+    for (const Words& cell : row) {
+      const bool is_plain = cell.look.empty() && cell.tip.empty() && cell.more.empty();
+      cells.push_back(is_plain ? Json(cell.text) : Json(cell));
+    }
   }
-  return {
+  json = {
       {"type", "table"}, {"caption", table.caption}, {"head", table.head}, {"rows", rows}, {"folded", table.folded}};
 }
-
-Json json_of(const Chart& chart) {
-  Json sets = Json::array();
-  for (const DataSet& set : chart.sets) {
-    Json data = Json::array();
-    for (const Datum& d : set.data) {
-      Json datum = {{"x", number(d.x)}, {"y", number(d.y)}};
-      if (d.low && d.high) datum["low"] = number(d.low), datum["high"] = number(d.high);
-      if (!d.text.empty()) datum["text"] = d.text;
-      if (!d.mark.empty()) datum["mark"] = d.mark;
-      if (!d.counts) datum["counts"] = false;
-      data.push_back(std::move(datum));
-    }
-    sets.push_back({{"label", set.label}, {"color", set.color}, {"style", set.style}, {"data", data}});
-    if (set.shape) sets.back()["shape"] = *set.shape;
-  }
-  return {{"type", "chart"},
+static void to_json(Json& json, const Datum& d) {
+  json = {{"x", number(d.x)}, {"y", number(d.y)}};
+  if (d.low && d.high) json["low"] = number(d.low), json["high"] = number(d.high);
+  if (!d.text.empty()) json["text"] = d.text;
+  if (!d.mark.empty()) json["mark"] = d.mark;
+  if (!d.counts) json["counts"] = false;
+}
+static void to_json(Json& json, const DataSet& set) {
+  json = {{"label", set.label}, {"color", set.color}, {"style", set.style}, {"data", set.data}};
+  if (set.shape) json["shape"] = *set.shape;
+}
+static void to_json(Json& json, const Chart& chart) {
+  json = {{"type", "chart"},
           {"kind", chart.kind},
           {"title", chart.title},
           {"note", chart.note},
@@ -70,25 +65,28 @@ Json json_of(const Chart& chart) {
           {"from_zero", chart.from_zero},
           {"end", number(chart.end)},
           {"logarithmic", chart.logarithmic},
-          {"sets", sets},
-          {"table", json_of(chart.table)}};
+          {"sets", chart.sets},
+          {"table", chart.table}};
 }
-
-Json json_of(const Choice& choice) {
-  Json options = Json::array();
-  for (const auto& [name, charts] : choice.options) {
-    Json all = Json::array();
-    for (const Chart& chart : charts) all.push_back(json_of(chart));
-    options.push_back({{"name", name}, {"charts", all}});
+static void to_json(Json& json, const Choice& choice) {
+  json = {{"type", "choice"}, {"label", choice.label}, {"options", Json::array()}};
+  for (const auto& [name, charts] : choice.options) json["options"].push_back({{"name", name}, {"charts", charts}});
+}
+static void to_json(Json& json, const Card& card) {
+  json = {{"label", card.label}, {"value", card.value}, {"detail", card.detail}};
+}
+static void to_json(Json& json, const Section& section) {
+  json = {{"id", section.id}, {"title", section.title}, {"lead", section.lead}, {"blocks", Json::array()}};
+  for (const Block& block : section.blocks) {
+    Json& one = json["blocks"].emplace_back();
+    std::visit([&](const auto& is) { one = is; }, block);
+    if (!one.contains("type")) one["type"] = "words";
   }
-  return {{"type", "choice"}, {"label", choice.label}, {"options", options}};
+  if (section.absent) json["absent"] = true;
+  if (section.folded) json["folded"] = true;
 }
 
-Json json_of(const Block& block) {
-  Json json = std::visit([](const auto& one) { return json_of(one); }, block);
-  if (!json.contains("type")) json["type"] = "words";
-  return json;
-}
+namespace {
 
 std::string made_by() {
   const Program program = program_info("trainwatt");
@@ -96,30 +94,9 @@ std::string made_by() {
 }
 
 Json json_of(const Page& page) {
-  const auto all = [](const std::vector<Words>& lines) {
-    Json json = Json::array();
-    for (const Words& line : lines) json.push_back(json_of(line));
-    return json;
-  };
-  Json cards = Json::array(), sections = Json::array();
-  for (const Card& card : page.cards)
-    cards.push_back({{"label", card.label}, {"value", card.value}, {"detail", card.detail}});
-  for (const Section& section : page.sections) {
-    Json blocks = Json::array();
-    for (const Block& block : section.blocks) blocks.push_back(json_of(block));
-    sections.push_back({{"id", section.id}, {"title", section.title}, {"lead", section.lead}, {"blocks", blocks}});
-    if (section.absent) sections.back()["absent"] = true;
-    if (section.folded) sections.back()["folded"] = true;
-  }
-  return {{"kind", page.kind},
-          {"title", page.title},
-          {"subtitle", page.subtitle},
-          {"machines", page.machines},
-          {"answer", all(page.answer)},
-          {"caveats", all(page.caveats)},
-          {"cards", cards},
-          {"sections", sections},
-          {"records", page.records},
+  return {{"kind", page.kind},         {"title", page.title},       {"subtitle", page.subtitle},
+          {"machines", page.machines}, {"answer", page.answer},     {"caveats", page.caveats},
+          {"cards", page.cards},       {"sections", page.sections}, {"records", page.records},
           {"made_by", made_by()}};
 }
 
@@ -178,8 +155,6 @@ void replace(std::string& text, const std::string& name, const std::string& with
 
 }  // namespace
 }  // namespace page
-
-bool html_has_charts() { return !html_chart_library().empty(); }
 
 std::string to_html(const std::vector<HtmlSystem>& raw, const Comparison* comparison) {
   std::vector<HtmlSystem> systems;

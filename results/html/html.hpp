@@ -27,7 +27,4 @@ struct HtmlSystem {
 /// says, for tests, what it has drawn: data-ready, data-records, data-drawn, data-charts, data-errors.
 std::string to_html(const std::vector<HtmlSystem>& systems, const Comparison* comparison = nullptr);
 
-/// Whether the chart library was there when this was built; without it the page has tables only and says so.
-bool html_has_charts();
-
 }  // namespace tw::results

@@ -1,10 +1,18 @@
-// The part of the page that needs no script: for previews in mail, and for browsers that run none. Internal to
-// results/.
+// The page's own parts, compiled in, and the one that needs no script (previews in mail). Internal to results/.
 #pragma once
 
 #include <string>
 
 #include "results/html/page.hpp"
+
+namespace tw::results {
+
+std::string html_template();       ///< results/html/page.html
+std::string html_style();          ///< results/html/page.css
+std::string html_script();         ///< results/html/charts.js, then page.js
+std::string html_chart_library();  ///< Chart.js; empty where the build had none
+
+}  // namespace tw::results
 
 namespace tw::results::page {
 

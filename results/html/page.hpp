@@ -25,6 +25,8 @@ struct Words {
   std::vector<std::string> more;  ///< behind the sentence until asked for, a line each
 };
 struct Table {
+  Table(std::string title = {}, std::vector<std::string> columns = {}, bool is_folded = false)
+      : caption(std::move(title)), head(std::move(columns)), folded(is_folded) {}
   std::string caption;
   std::vector<std::string> head;         ///< the first column names its row
   std::vector<std::vector<Words>> rows;  ///< as many cells as `head`
@@ -32,6 +34,9 @@ struct Table {
 };
 /// One thing that is drawn: a bar, a dot, a piece of a line.
 struct Datum {
+  Datum(double at, double up, std::string words = {}, bool is_counted = true)
+      : x(at), y(up), text(std::move(words)), counts(is_counted) {}
+  Datum(double at, const Estimate& e, std::string words) : x(at), y(e.value), low(e.low), high(e.high), text(words) {}
   double x = 0, y = 0;              ///< of bars x is the length and y counts for nothing
   std::optional<double> low, high;  ///< of the interval: along x of bars, along y of all else
   std::string text;                 ///< what a tooltip and a screen reader say
@@ -41,13 +46,12 @@ struct Datum {
 struct DataSet {
   std::string label;
   int color = 0;            ///< place in the page's palette
-  std::string style;        ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
-  std::vector<Datum> data;  ///< of bars and stacks one for each category
+  std::string style = {};   ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
+  std::vector<Datum> data = {};   ///< of bars and stacks one for each category
   std::optional<int> shape = {};  ///< of its dots, place among the page's; absent: as the colour
 };
 struct Chart {
-  /// "bars" (lying), "stack" (lying), "tornado" (lying, two sets over each other, to both sides of `line`), "scatter",
-  /// "lines"
+  /// Lying "bars", "stack" and "tornado" (two sets over each other, to both sides of `line`); "scatter", "lines"
   std::string kind;
   std::string title, note;              ///< note: how to read it
   std::string x_title, y_title;         ///< with units; of bars x is the length
@@ -68,9 +72,19 @@ struct Choice {
 using Block = std::variant<Words, Table, Chart, Choice>;
 struct Section {
   std::string id, title, lead;  ///< id: of the HTML element
-  std::vector<Block> blocks;    ///< never empty: what is absent is a sentence with its reason
+  std::vector<Block> blocks = {};  ///< never empty: what is absent is a sentence with its reason
   bool absent = false;          ///< the report has nothing for it: its sentence is listed behind all other sections
   bool folded = false;          ///< behind its title until asked for; printed all the same
+  void say(const std::string& words, const std::string& look) { blocks.emplace_back(Words(words, look)); }
+  /// Unless it is empty.
+  void add(Table table) {
+    if (!table.rows.empty()) blocks.emplace_back(std::move(table));
+  }
+  /// Absent, and why, where it has nothing.
+  void say_if_empty(const std::string& words) {
+    absent = blocks.empty();
+    if (absent) say(words, "quiet");
+  }
 };
 struct Card {
   std::string label, value, detail;
@@ -102,14 +116,13 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
-/// "41.9 samples/s [40.8, 43.0]"
-std::string figure(const Estimate& e, const std::string& unit);
-std::string figure_in_seconds(const Estimate& e);
+/// samples/s, or to a target the seconds.
+std::optional<Estimate> speed_of(const Record& record);
+Words number(std::string words);           ///< a cell that holds a figure
 Words status_words(const Record& record);  ///< "valid", or why not
 /// Each distinct reason for which the records have no joules: "no_energy_meter: rapl: no_driver".
 std::string why_no_joules(const std::vector<HtmlSystem>& systems);
-/// In the place of a chart of joules: that there are none. Where no system has any, the reason is not said again
-/// (missing_energy() has it).
+/// In the place of a chart of joules: that there are none; why, unless no system has any (missing_energy() says it).
 Words no_joules(const std::vector<HtmlSystem>& systems);
 
 /// Which of these scopes has joules of any of the places; empty: none.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <regex>
 #include <set>
 
@@ -25,6 +24,7 @@ namespace {
 
 using text::count;
 using text::sentence;
+using text::si;
 using text::significant;
 
 bool counts(const Place& place) { return is_valid(*place.record); }
@@ -38,8 +38,7 @@ struct Best {
   /// Anything but one point's figure: that it is the best of several.
   bool is_shown() const { return held_against < 2 || (alike == 0 && disturbed == 0); }
 };
-template <class Of>
-Best best_of(const Group& group, bool more_is_better, Of of) {
+Best best_of(const Group& group, bool more_is_better, auto of) {
   Best best;
   for (const Place& place : group.places) {
     const std::optional<Estimate> e = counts(place) ? of(*place.record) : std::nullopt;
@@ -54,16 +53,15 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
   }
   for (const Place& place : group.places) {
     const std::optional<Estimate> e = counts(place) && &place != best.place ? of(*place.record) : std::nullopt;
-    if (!e) continue;
-    if (!told_apart(*e, best.figure)) ++best.alike;
+    best.alike += e && !told_apart(*e, best.figure);
   }
   return best;
 }
 std::string alike_words(const Best& best) {
   if (best.held_against < 2) return "";
   if (best.disturbed > 0)
-    return fmt::format("; {} of the {} points were disturbed ({}), so none is shown to be the best",
-                       best.disturbed, best.held_against, fmt::join(best.disturbed_by, ", "));
+    return fmt::format("; {} of the {} points were disturbed ({}), so none is shown to be the best", best.disturbed,
+                       best.held_against, text::join(best.disturbed_by, ", "));
   if (best.alike == 0) return "; no other point's interval reaches it";
   return fmt::format("; intervals do not separate it from {} of the other {}", best.alike, best.held_against - 1);
 }
@@ -75,8 +73,7 @@ std::string least_energy(const Best& best, Scope scope) {
 
 /// "; of bf16 and float32, which may not train alike": what the points that were held against the best do not share.
 /// Runs to a target have shown what they train to.
-template <class Of>
-std::string unlike_words(const Group& group, Of of) {
+std::string unlike_words(const Group& group, auto of) {
   std::set<std::string> precisions;
   std::set<std::int64_t> batches;
   for (const Place& place : group.places) {
@@ -85,9 +82,9 @@ std::string unlike_words(const Group& group, Of of) {
     batches.insert(place.record->workload.global_batch);
   }
   std::vector<std::string> parts;
-  if (precisions.size() > 1) parts.push_back(fmt::format("of {}", fmt::join(precisions, " and ")));
+  if (precisions.size() > 1) parts.push_back("of " + text::join(precisions, " and "));
   if (batches.size() > 1) parts.push_back(fmt::format("in batches of {}", fmt::join(batches, " and ")));
-  return parts.empty() ? "" : fmt::format("; the points are {}, which may not train alike", fmt::join(parts, ", "));
+  return parts.empty() ? "" : "; the points are " + text::join(parts, ", ") + ", which may not train alike";
 }
 
 /// The widest scope whose joules tell of all valid points, and which any has. Where the joules that are there do not
@@ -101,43 +98,33 @@ Scope energy_scope(Page& page, const Group& group) {
 
 void add_group(Page& page, const Group& group) {
   const bool to_target = group.places.front().record->target.has_value();
-  if (to_target) {
-    const Best best = best_of(
-        group, false, [](const Record& r) { return r.summary.to_target ? r.summary.to_target->time_s : std::nullopt; });
-    if (best.place == nullptr) return;
-    page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, figure_in_seconds(best.figure),
-                                         best.place->name, alike_words(best)));
-    page.cards.push_back({"Time to target, " + group.name, text::duration(best.figure.value), best.place->name});
-    const Scope scope = energy_scope(page, group);
-    if (scope == Scope::none) return;
-    const Best least = best_of(group, false, [&](const Record& r) { return target_joules(r, scope); });
-    if (least.place == nullptr) return;
-    const std::string label = least_energy(least, scope);
-    page.answer.emplace_back(fmt::format("{} to the target: {}, {}{}.", label, least.place->name,
-                                         figure(least.figure, "J"), alike_words(least)));
-    page.cards.push_back({fmt::format("{} to the target, {}", label, group.name),
-                          text::si(least.figure.value, "J"), least.place->name});
-    return;
-  }
-  const auto speed_of = [](const Record& r) { return r.summary.samples_per_s; };
-  const Best fastest = best_of(group, true, speed_of);
+  const Best fastest = best_of(group, !to_target, speed_of);
   if (fastest.place == nullptr) return;
-  page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
-                                       fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
-                                       fastest.place->name, figure(fastest.figure, "samples/s"), alike_words(fastest),
-                                       unlike_words(group, speed_of)));
-  page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
-  const Scope scope = energy_scope(page, group);
-  if (scope == Scope::none) return;
-  const auto joules_of = [&](const Record& r) { return sample_joules(r, scope); };
-  const Best leanest = best_of(group, false, joules_of);
-  if (leanest.place == nullptr) return;
-  const std::string label = least_energy(leanest, scope);
-  page.answer.emplace_back(fmt::format("{} a sample: {}, {}{}{}.", label, leanest.place->name,
-                                       figure(leanest.figure, "J/sample"), alike_words(leanest),
-                                       unlike_words(group, joules_of)));
-  page.cards.push_back({label + ", " + group.name, significant(leanest.figure.value) + " J/sample",
-                        leanest.place->name});
+  if (to_target) {
+    page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, text::duration(fastest.figure),
+                                         fastest.place->name, alike_words(fastest)));
+    page.cards.push_back(
+        {"Time to target, " + group.name, text::duration(fastest.figure.value), fastest.place->name});
+  } else {
+    page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
+                                         fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
+                                         fastest.place->name, si(fastest.figure, "samples/s"), alike_words(fastest),
+                                         unlike_words(group, speed_of)));
+    page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name,
+                          si(fastest.figure.value, "samples/s"), fastest.place->name});
+  }
+  const std::string scope = energy_scope(page, group);
+  if (scope.empty()) return;
+  const auto joules_of = [&](const Record& r) { return to_target ? target_joules(r, scope) : sample_joules(r, scope); };
+  const Best least = best_of(group, false, joules_of);
+  if (least.place == nullptr) return;
+  const std::string label = least_energy(least, scope);
+  page.answer.emplace_back(fmt::format("{} {}: {}, {}{}{}.", label, to_target ? "to the target" : "a sample",
+                                       least.place->name, si(least.figure, to_target ? "J" : "J/sample"),
+                                       alike_words(least), to_target ? "" : unlike_words(group, joules_of)));
+  page.cards.push_back({label + (to_target ? " to the target, " : ", ") + group.name,
+                        to_target ? si(least.figure.value, "J") : significant(least.figure.value) + " J/sample",
+                        least.place->name});
 }
 
 void add_search(Page& page, const Report& report) {
@@ -178,10 +165,6 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   for (const std::string& more : {run_drift(report.records), words::no_verdict(report)})
     if (!more.empty()) caveat(sentence(more), "note");
 }
-
-}  // namespace
-
-namespace {
 
 /// The small ones become one, behind the others, which shows them when asked.
 void fold_small(std::vector<Words>& caveats) {
@@ -247,8 +230,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   if (!report.context.started_at.empty()) facts.push_back("started " + text::date(report.context.started_at));
   if (!report.plan.canonical_json.empty())
     facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
-  std::erase(facts, "");
-  page.subtitle = fmt::format("{}", fmt::join(facts, "; "));
+  page.subtitle = text::join(facts, "; ");
   page.cards.push_back({"Points that count", fmt::format("{} of {}", valid, report.records.size()),
                         valid == report.records.size() ? "none is left out" : "see Verdicts"});
   const std::vector<RunRuleCheck> rules = check_run_rules(report);
@@ -280,37 +262,28 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
     add_comparison(page, *comparison);
   for (const HtmlSystem& system : systems)
     if (const std::string machine = machine_words(system.report); !machine.empty())
-      page.machines.push_back((systems.size() > 1 ? system.name + ": " : "") + machine);
+      page.machines.push_back(whose(systems, system) + machine);
   for (const HtmlSystem& system : systems)
-    if (!system.notes.empty())
+    if (const std::size_t n = system.notes.size(); n > 0)
       page.caveats.emplace_back(
-          fmt::format(
-              "{}trainwatt validate notes: {}{}.", systems.size() > 1 ? system.name + ": " : "", system.notes.front(),
-              system.notes.size() > 1 ? fmt::format("; {} more under Provenance", system.notes.size() - 1) : ""),
+          fmt::format("{}trainwatt validate notes: {}{}.", whose(systems, system), system.notes.front(),
+                      n > 1 ? fmt::format("; {} more under Provenance", n - 1) : ""),
           "note");
   std::vector<std::string> several;
   for (const HtmlSystem& system : systems)
     if (system.runs > 1) several.push_back(fmt::format("{} of {}", count(system.runs, "run"), system.name));
   if (!several.empty())
     page.caveats.emplace_back(
-        fmt::format("Ratios rest on all runs ({}); charts and tables of points show the first run.",
-                    fmt::join(several, ", ")),
+        "Ratios rest on all runs (" + text::join(several, ", ") + "); charts and tables of points show the first run.",
         "small");
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   fold_small(page.caveats);
   page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));
-  page.sections.push_back(speed_section(systems));
-  page.sections.push_back(energy_section(systems));
-  page.sections.push_back(scaling_section(systems));
-  page.sections.push_back(phases_section(systems));
-  page.sections.push_back(learning_section(systems));
-  page.sections.push_back(telemetry_section(systems));
-  page.sections.push_back(points_section(systems));
-  page.sections.push_back(ledger_section(systems));
-  page.sections.push_back(verdicts_section(systems));
-  page.sections.push_back(rules_section(systems));
-  page.sections.push_back(provenance_section(systems));
+  for (const auto section :
+       {speed_section, energy_section, scaling_section, phases_section, learning_section, telemetry_section,
+        points_section, ledger_section, verdicts_section, rules_section, provenance_section})
+    page.sections.push_back(section(systems));
   if (comparison != nullptr && !comparison->names_one()) take_ticks_off(page);
   keep_units_on_their_lines(page);
   const auto take = [&](const std::string& id) {

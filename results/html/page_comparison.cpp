@@ -1,6 +1,5 @@
 // The first screen and the sections of a comparison (results/compare/comparison.hpp), before those of its reports.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -19,10 +18,9 @@ using text::significant;
 
 /// "Precision: bf16 of A, float32 of B. Fewer bits are less work."
 std::string blocking_words(const Difference& d, const std::vector<std::string>& names, std::size_t reference) {
-  const std::string of_reference =
-      d.system == reference || d.reference_value.empty() ? "" : fmt::format("{} of {}, ", d.reference_value, names[reference]);
-  return fmt::format("{} {}", sentence(fmt::format("{}: {}{} of {}", d.what, of_reference, d.system_value, names[d.system])),
-                     sentence(d.why));
+  const bool is_of_reference = d.system == reference || d.reference_value.empty();
+  const std::string of_reference = is_of_reference ? "" : d.reference_value + " of " + names[reference] + ", ";
+  return sentence(d.what + ": " + of_reference + d.system_value + " of " + names[d.system]) + " " + sentence(d.why);
 }
 /// "+23.0 % (+20.1 to +26.2)"; without a ratio the verdict.
 std::string ratio_words(const Ratio& ratio) {
@@ -35,11 +33,11 @@ std::string tile_words(const Ratio& ratio) {
   return (ends.empty() ? "" : ends.substr(1, ends.size() - 2) + ", ") + words::verdict(ratio);
 }
 Words verdict_words(const Ratio& ratio) {
-  const std::string look = ratio.verdict == Claim::better                             ? "good"
-                           : ratio.verdict == Claim::worse                            ? "bad"
-                           : ratio.verdict == Claim::not_comparable                   ? "bad"
-                           : !ratio.is_decided() && ratio.verdict != Claim::reference ? "note"
-                                                                                 : "quiet";
+  const Claim v = ratio.verdict;
+  const std::string look = v == Claim::better                                ? "good"
+                           : v == Claim::worse || v == Claim::not_comparable ? "bad"
+                           : !ratio.is_decided() && v != Claim::reference    ? "note"
+                                                                             : "quiet";
   return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
 }
 std::string needed_words(const Ratio& ratio) {
@@ -82,7 +80,7 @@ std::string of_all_systems(const std::vector<std::string>& names, const Comparis
   if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); })) return names.front();
   std::vector<std::string> parts;
   for (std::size_t s = 0; s < names.size(); ++s) parts.push_back(comparison.systems[s].name + ": " + names[s]);
-  return fmt::format("{}", fmt::join(parts, " / "));
+  return text::join(parts, " / ");
 }
 /// "Workloads: bf16, accumulate 1; bf16, accumulate 4 (all: 2 processes)."
 std::string workloads_compared(const Comparison& comparison) {
@@ -96,8 +94,8 @@ std::string workloads_compared(const Comparison& comparison) {
       std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
   const std::size_t more = found.names.size() - shown.size();
   return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s",
-                     fmt::join(shown, has_parts ? "; " : ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-                     found.shared.empty() ? "" : fmt::format(" (all: {})", found.shared));
+                     text::join(shown, has_parts ? "; " : ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+                     found.shared.empty() ? "" : " (all: " + found.shared + ")");
 }
 
 Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) {
@@ -112,10 +110,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
   chart.table = {
       chart.title,
-      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Least difference shown", "Runs needed"},
-      {},
-      false};
-  DataSet set{"ratio", 0, "", {}};
+      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Least difference shown", "Runs needed"}};
+  DataSet set{"ratio"};
   const WorkloadNames names = workload_names(comparison);
   struct Bar {
     std::string category;
@@ -124,21 +120,14 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   std::vector<Bar> bars;
   const auto add = [&](const Words& workload, std::size_t s, const std::string& value, const Ratio& ratio) {
     const std::string& system = comparison.systems[s].name;
-    chart.table.rows.push_back({workload,
-                                system,
-                                {value, "number"},
-                                {ratio_words(ratio), "number"},
-                                verdict_words(ratio),
-                                {ratio.detectable ? significant(100 * *ratio.detectable, 2) + " %" : "", "number"},
-                                {needed_words(ratio), "number"}});
+    chart.table.rows.push_back({workload, system, number(value), number(ratio_words(ratio)), verdict_words(ratio),
+                                number(ratio.detectable ? significant(100 * *ratio.detectable, 2) + " %" : ""),
+                                number(needed_words(ratio))});
     if (s == comparison.reference) return;
-    Datum datum{ratio.value.value_or(1),
-                static_cast<double>(s),
-                ratio.low,
-                ratio.high,
+    Datum datum(ratio.value.value_or(1), static_cast<double>(s),
                 fmt::format("{}, {}: {}, {}", workload.tip, system, ratio_words(ratio), words::verdict(ratio)),
-                words::verdict(ratio),
-                ratio.is_decided()};
+                ratio.is_decided());
+    datum.low = ratio.low, datum.high = ratio.high, datum.mark = words::verdict(ratio);
     bars.push_back({(comparison.systems.size() > 2 ? system + ": " : "") + workload.text, std::move(datum)});
   };
   for (const ComparedRow& row : figure.rows)
@@ -161,17 +150,15 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 }
 
 Section comparability(const Comparison& comparison) {
-  Section section{
-      "comparability", "What differs", "Each difference to " + comparison.systems[comparison.reference].name + ".", {}};
-  Table table{"Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"}, {}, false};
+  Section section{"comparability", "What differs",
+                  "Each difference to " + comparison.systems[comparison.reference].name + "."};
+  Table table("Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"});
   for (const Difference& d : comparison.differences)
     table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
                           d.workloads.empty() ? "everywhere" : words::place(d, comparison), d.reference_value,
                           comparison.systems[d.system].name, d.system_value, d.why});
-  if (table.rows.empty())
-    section.blocks.emplace_back(Words("No relevant difference was found between the runs.", "good"));
-  else
-    section.blocks.emplace_back(std::move(table));
+  if (table.rows.empty()) section.say("No relevant difference was found between the runs.", "good");
+  section.add(std::move(table));
   return section;
 }
 
@@ -179,7 +166,7 @@ Section comparability(const Comparison& comparison) {
 /// of one workload the figure itself, too. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
   const std::string& reference = comparison.systems[comparison.reference].name;
-  Table table{"At a glance, against " + reference, {"System"}, {}, false};
+  Table table("At a glance, against " + reference, {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
@@ -214,34 +201,28 @@ Table overview(const Comparison& comparison) {
 }
 
 Section ratios(const Comparison& comparison) {
-  Section section{
-      "ratios",
-      comparison.names_one() ? "Which is better, and by how much" : "How they differ; none is shown to be better",
-      "",
-      {}};
+  const bool names_one = comparison.names_one();
+  Section section{"ratios",
+                  names_one ? "Which is better, and by how much" : "How they differ; none is shown to be better", ""};
   if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
-    if (const std::string note = words::means(figure, comparison); !note.empty())
-      section.blocks.emplace_back(Words(sentence(note), "note"));
-    if (!figure.overall_reason.empty())
-      section.blocks.emplace_back(Words(sentence("No overall ratio: " + figure.overall_reason), "quiet"));
+    if (const std::string note = words::means(figure, comparison); !note.empty()) section.say(sentence(note), "note");
+    if (!figure.overall_reason.empty()) section.say(sentence("No overall ratio: " + figure.overall_reason), "quiet");
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
-      Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"}, {}, false};
-      for (const RankedSystem& one : figure.ranking)
-        ranking.rows.push_back(
-            {fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
-             comparison.systems[one.system].name,
-             {one.ratio && one.system != comparison.reference ? words::change(figure.overall[one.system]) : "",
-              "number"}});
-      section.blocks.emplace_back(std::move(ranking));
-      if (const std::string note = words::ranking_note(figure); !note.empty())
-        section.blocks.emplace_back(Words(sentence(note), "note"));
+      Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"});
+      for (const RankedSystem& one : figure.ranking) {
+        const bool has_change = one.ratio && one.system != comparison.reference;
+        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (tied)" : ""),
+                                comparison.systems[one.system].name,
+                                number(has_change ? words::change(figure.overall[one.system]) : "")});
+      }
+      section.add(std::move(ranking));
+      if (const std::string note = words::ranking_note(figure); !note.empty()) section.say(sentence(note), "note");
     }
   }
-  if (section.blocks.empty())
-    section.blocks.emplace_back(Words("The reference and the other systems have no figure in common.", "note"));
+  if (section.blocks.empty()) section.say("The reference and the other systems have no figure in common.", "note");
   return section;
 }
 
@@ -250,19 +231,9 @@ Section ratios(const Comparison& comparison) {
 void add_comparison(Page& page, const Comparison& comparison) {
   std::vector<std::string> names;
   for (const ComparedSystem& system : comparison.systems) names.push_back(system.name);
-  const std::string& reference = names[comparison.reference];
-  if (names.size() == 2)
-    page.title = names[1 - comparison.reference] + " against " + reference;
-  else
-    page.title = fmt::format("{} against {}",
-                             fmt::join(
-                                 [&] {
-                                   std::vector<std::string> others = names;
-                                   others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
-                                   return others;
-                                 }(),
-                                 ", "),
-                             reference);
+  std::vector<std::string> others = names;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
+  page.title = text::join(others, ", ") + " against " + names[comparison.reference];
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (std::size_t i = 0; i < comparison.answer.size(); ++i) {

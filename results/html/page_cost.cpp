@@ -38,39 +38,29 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   chart.title = fmt::format("Sensitivity of the cost of {}, {}", words::per(record.of), name.text);
   chart.note = fmt::format("Each input is varied alone by {}. Largest effect first.", percent);
   chart.x_title = "change of the cost, %";
-  chart.sets = {{fmt::format("input {} less", percent), 0, "", {}}, {fmt::format("input {} more", percent), 1, "", {}}};
+  chart.sets = {{"input " + percent + " less", 0}, {"input " + percent + " more", 1}};
   chart.table = {chart.title,
                  {"Input", "From … to", "Cost at the first, " + currency, "Cost at the last", "Change at the first",
                   "Change at the last"},
-                 {},
                  true};
   std::vector<Sensitivity> inputs = record.sensitivity;
   std::ranges::stable_sort(inputs, std::greater(), &Sensitivity::effect);
   for (const Sensitivity& one : inputs) {
     const std::string input = words::turned_input(one.input);
+    const std::string less = words::change_at_less(one), more = words::change_at_more(one);
+    const auto add = [&](DataSet& set, double value, double cost, const std::string& change) {
+      set.data.emplace_back(
+          one.cost_base > 0 ? 100 * (cost / one.cost_base - 1) : 0, 0,
+          fmt::format("{} {}: {} {}, {}", input, significant(value), significant(cost), currency, change));
+    };
     chart.categories.push_back(input);
-    chart.sets[0].data.push_back({one.cost_base > 0 ? 100 * (one.cost_low / one.cost_base - 1) : 0,
-                                  0,
-                                  {},
-                                  {},
-                                  fmt::format("{} {}: {} {}, {}", input, significant(one.low),
-                                              significant(one.cost_low), currency, words::change_at_less(one)),
-                                  "",
-                                  true});
-    chart.sets[1].data.push_back({one.cost_base > 0 ? 100 * (one.cost_high / one.cost_base - 1) : 0,
-                                  0,
-                                  {},
-                                  {},
-                                  fmt::format("{} {}: {} {}, {}", input, significant(one.high),
-                                              significant(one.cost_high), currency, words::change_at_more(one)),
-                                  "",
-                                  true});
+    add(chart.sets[0], one.low, one.cost_low, less), add(chart.sets[1], one.high, one.cost_high, more);
     chart.table.rows.push_back({input,
-                                {fmt::format("{} to {}", significant(one.low), significant(one.high)), "number"},
-                                {significant(one.cost_low), "number"},
-                                {significant(one.cost_high), "number"},
-                                {words::change_at_less(one), one.low == one.base ? "quiet" : "number"},
-                                {words::change_at_more(one), one.high == one.base ? "quiet" : "number"}});
+                                number(significant(one.low) + " to " + significant(one.high)),
+                                number(significant(one.cost_low)),
+                                number(significant(one.cost_high)),
+                                {less, one.low == one.base ? "quiet" : "number"},
+                                {more, one.high == one.base ? "quiet" : "number"}});
   }
   return chart;
 }
@@ -88,20 +78,17 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
   if (!record.reason.empty())
     return row(tables.costs, {"", {"no cost: " + record.reason, "quiet"}, "", "", "", "", ""});
   const bool complete = record.basis == CostBasis::complete;
-  const auto number = [](const std::optional<double>& value) {
-    return Words(value ? significant(*value) : "", "number");
-  };
   const auto energy = [&](const std::optional<double>& value) {
-    return Words(value ? (record.energy_is_whole ? "" : "at least ") + significant(*value) : "", "number");
+    return number(value ? (record.energy_is_whole ? "" : "at least ") + significant(*value) : "");
   };
   for (const CostFigure& figure : record.figures)
     row(tables.costs, {words::per(figure.per),
-                       figure.total ? Words{(complete ? "" : "at least ") + amount(*figure.total), "number"}
+                       figure.total ? number((complete ? "" : "at least ") + amount(*figure.total))
                                     : Words{"absent: " + figure.reason, "quiet"},
-                       figure.total ? number(figure.hours_part) : Words{""},
+                       figure.total ? number(significant(figure.hours_part)) : Words{""},
                        !figure.total                           ? Words{""}
                        : record.basis == CostBasis::hours_only ? Words{"left out", "quiet"}
-                                                               : number(figure.electricity_part),
+                                                               : number(significant(figure.electricity_part)),
                        energy(figure.kwh), energy(figure.co2_kg),
                        complete && !record.energy_note.empty()
                            ? Words{"cost complete; kWh: " + record.scope + " joules alone", "note"}
@@ -109,35 +96,29 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
                                   : Words{record.scope == Scope::none ? "lower bound: hours alone"
                                                                       : "lower bound: " + record.scope + " joules",
                                           "note"}});
-  row(tables.power, {{std::to_string(record.nodes), "number"},
-                     record.it_power_w ? Words{figure(*record.it_power_w, "W"), "number"} : Words{"absent", "quiet"},
-                     record.scope == Scope::none ? Words{"no joules", "quiet"} : Words{to_string(record.scope)},
-                     record.facility_power_w ? Words{si(*record.facility_power_w, "W"), "number"}
+  row(tables.power, {number(std::to_string(record.nodes)),
+                     record.it_power_w ? number(si(*record.it_power_w, "W")) : Words{"absent", "quiet"},
+                     record.scope.empty() ? Words{"no joules", "quiet"} : Words{record.scope},
+                     record.facility_power_w ? number(si(*record.facility_power_w, "W"))
                                              : Words{"absent: takes joules of the node", "quiet"}});
 }
 
 }  // namespace
 
 Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
-  Section section{"cost", "Cost", "", {}};
+  Section section{"cost", "Cost", ""};
   const auto priced = std::ranges::find_if(systems, [](const HtmlSystem& one) { return one.cost.has_value(); });
   if (priced == systems.end()) {
-    section.absent = true;
-    section.blocks.emplace_back(Words("No prices were given (--prices).", "quiet"));
+    section.say_if_empty("No prices were given (--prices).");
     return section;
   }
   const std::string& currency = priced->cost->currency;
   const bool several = systems.size() > 1;
   Tables tables;
   tables.costs = {"Cost in " + currency,
-                  {"Point", "Per", "Cost", "For hours", "For electricity", "kWh", "kg CO2e", "Includes"},
-                  {},
-                  false};
-  tables.power = {"Billed power",
-                  {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"},
-                  {},
-                  true};
-  Table inputs{"Prices, as given", {"What", "Value", "Source"}, {}, false};
+                  {"Point", "Per", "Cost", "For hours", "For electricity", "kWh", "kg CO2e", "Includes"}};
+  tables.power = {"Billed power", {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"}, true};
+  Table inputs("Prices, as given", {"What", "Value", "Source"});
   if (several) inputs.head.insert(inputs.head.begin(), "System");
   const std::vector<std::vector<Words>> names = point_names(systems);
   std::vector<std::pair<const RecordCost*, Words>> turned;
@@ -147,7 +128,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   };
   for (const HtmlSystem& system : systems) {
     if (!system.cost) continue;
-    const std::string whose = several ? system.name + ": " : "";
+    const std::string of = whose(systems, system);
     for (const CostInput& one : words::inputs_of(*system.cost)) {
       inputs.rows.push_back({one.name, one.value(), one.source});
       if (several) inputs.rows.back().insert(inputs.rows.back().begin(), Words(system.name));
@@ -155,23 +136,21 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     const std::vector<Words>& own = names[static_cast<std::size_t>(&system - systems.data())];
     for (std::size_t r = 0; r < system.cost->records.size(); ++r) {
       const RecordCost& record = system.cost->records[r];
-      const Words name = r < own.size() ? own[r] : Words(whose + record.id);
+      const Words name = r < own.size() ? own[r] : Words(of + record.id);
       add_record(tables, record, name);
       if (!record.sensitivity.empty()) turned.emplace_back(&record, name);
-      if (!record.basis_note.empty()) note(whose + sentence(record.basis_note));
-      if (record.basis == CostBasis::complete && !record.energy_note.empty())
-        note(whose + sentence(record.energy_note));
+      if (!record.basis_note.empty()) note(of + sentence(record.basis_note));
+      if (record.basis == CostBasis::complete && !record.energy_note.empty()) note(of + sentence(record.energy_note));
     }
-    if (!system.cost->price.carbon_g_per_kwh)
-      note(whose + "The prices have no carbon intensity, so CO2 is absent.");
+    if (!system.cost->price.carbon_g_per_kwh) note(of + "The prices have no carbon intensity, so CO2 is absent.");
   }
   tables.costs.folded = tables.costs.rows.size() > 9;
   section.lead =
       "kWh are those of the facility (node, network and storage × PUE) if the whole node was read, else of the part × "
       "PUE, a lower bound.";
-  for (const std::string& one : notes) section.blocks.emplace_back(Words(one, "note"));
+  for (const std::string& one : notes) section.say(one, "note");
   section.blocks.emplace_back(std::move(tables.costs));
-  if (!tables.power.rows.empty()) section.blocks.emplace_back(std::move(tables.power));
+  section.add(std::move(tables.power));
   std::ranges::stable_sort(turned, {},
                            [](const auto& one) { return cost_as_given(*one.first); });  // the cheapest first
   Choice choice{"Sensitivity of the cost of", {}};
@@ -180,20 +159,19 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     choice.options.emplace_back(turned[i].second.text, std::vector{tornado(*turned[i].first, turned[i].second, currency,
                                                                            priced->cost->sensitivity_share)});
   if (turned.size() > most_options)
-    section.blocks.emplace_back(
-        Words(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note"));
+    section.say(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note");
   if (choice.options.size() == 1)
     section.blocks.emplace_back(std::move(choice.options.front().second.front()));
   else if (!choice.options.empty())
     section.blocks.emplace_back(std::move(choice));
-  Table turning{"Break-even: where the cheaper system changes", {"Workload", "Changes"}, {}, false};
+  Table turning("Break-even: where the cheaper system changes", {"Workload", "Changes"});
   if (comparison != nullptr)
     for (const WorkloadBreakEven& one : comparison->break_even) {
       const std::string& workload = comparison->workloads[one.workload].id;
       for (const BreakEven& input : one.inputs) turning.rows.push_back({workload, input.text});
       if (!one.reason.empty()) turning.rows.push_back({workload, {one.reason, "quiet"}});
     }
-  if (!turning.rows.empty()) section.blocks.emplace_back(std::move(turning));
+  section.add(std::move(turning));
   section.blocks.emplace_back(std::move(inputs));
   return section;
 }

@@ -1,6 +1,5 @@
 // Points against each other in two figures: speed against energy, speed against cost; of runs to a target their time.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -42,28 +41,25 @@ std::set<std::string> recommended(const Report& report) {
 void add_recommendations(Section& section, const std::vector<HtmlSystem>& systems) {
   std::vector<std::string> without;
   for (const HtmlSystem& system : systems) {
-    const std::string whose = systems.size() > 1 ? system.name + ": " : "";
+    const std::string of = whose(systems, system);
     if (!system.report.search && has_knob(system.report)) without.push_back(system.name);
     for (const SearchOutcome& outcome : system.report.search.value_or(std::vector<SearchOutcome>())) {
       const std::string id = recommended_by(outcome);
       if (id.empty())
-        section.blocks.emplace_back(Words(
-            fmt::format("{}Nothing is recommended for {}: {}", whose, outcome.workload, sentence(outcome.reason)),
-            "note"));
+        section.say(of + "Nothing is recommended for " + outcome.workload + ": " + sentence(outcome.reason), "note");
       else
-        section.blocks.emplace_back(
-            Words(fmt::format("{}Recommended: {}. The search's rule: least {} of the settings at most {} % slower than "
-                              "those found, measured once more against them.",
-                              whose, id, merit_words(outcome), significant(100 * outcome.max_slowdown)),
-                  "good"));
+        section.say(
+            fmt::format("{}Recommended: {}. The search's rule: least {} of the settings at most {} % slower than "
+                        "those found, measured once more against them.",
+                        of, id, merit_words(outcome), significant(100 * outcome.max_slowdown)),
+            "good");
     }
   }
   if (!without.empty())
-    section.blocks.emplace_back(Words(
-        fmt::format("{}Nothing is recommended: only a search (trainwatt-train --search) measures the best one once "
+    section.say((systems.size() > 1 ? text::join(without, ", ") + ": " : "") +
+                    "Nothing is recommended: only a search (trainwatt-train --search) measures the best one once "
                     "more, against the settings found, before it claims anything.",
-                    systems.size() > 1 ? fmt::format("{}: ", fmt::join(without, ", ")) : ""),
-        "quiet"));
+                "quiet");
 }
 
 /// A point of a chart, and what it has along both axes.
@@ -107,8 +103,7 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
       if (!told.contains(s)) all.try_emplace(&record, "no claim");
   return all;
 }
-/// Whether a point of a system may be called the best by one of these figures: of a comparison only where its verdicts
-/// put the system before all others.
+/// Whether a system's point may be called the best by one of these figures: the verdicts of a comparison have to.
 bool may_lead(const Comparison* comparison, std::size_t system, const std::set<std::string>& figures) {
   if (comparison == nullptr) return true;
   return std::ranges::any_of(comparison->figures, [&](const FigureComparison& figure) {
@@ -131,13 +126,12 @@ std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::ve
   std::vector<std::string> parts;
   for (const auto& [key, n] : times) {
     const bool is_all = static_cast<std::size_t>(std::ranges::count(dots, key.first, &Dot::system)) == n;
-    parts.push_back(fmt::format("{}{} ({})", is_all ? "" : fmt::format("{} point{} of ", n, n == 1 ? "" : "s"),
-                                systems[key.first].name, key.second));
+    parts.push_back((is_all ? "" : text::count(n, "point") + " of ") + systems[key.first].name + " (" + key.second +
+                    ")");
   }
   return parts.empty() ? ""
-                       : fmt::format(" Hollow points are not compared and not on the front: {}; May they be "
-                                     "compared? says why.",
-                                     fmt::join(parts, ", "));
+                       : " Hollow points are not compared and not on the front: " + text::join(parts, ", ") +
+                             "; May they be compared? says why.";
 }
 /// Of dots that are held against each other: places of those that are not left out.
 std::vector<std::size_t> held(const std::vector<Dot>& dots) {
@@ -146,13 +140,8 @@ std::vector<std::size_t> held(const std::vector<Dot>& dots) {
     if (dots[i].left_out.empty()) places.push_back(i);
   return places;
 }
-/// samples/s, or to a target the seconds.
-std::optional<Estimate> speed_of(const Record& record) {
-  if (!record.target) return record.summary.samples_per_s;
-  return record.summary.to_target ? record.summary.to_target->time_s : std::nullopt;
-}
 std::string speed_words(const Record& record, const Estimate& e) {
-  return record.target ? figure_in_seconds(e) : figure(e, "samples/s");
+  return record.target ? text::duration(e) : si(e, "samples/s");
 }
 bool is_repeat(const Record& record) { return record.id.ends_with(again_suffix); }
 
@@ -190,11 +179,11 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
                                            : ""),
                            axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
-  chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, {}, true};
+  chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, true};
   const auto rivals = std::ranges::count_if(
       dots, [](const Dot& dot) { return is_valid(*dot.record) && dot.left_out.empty(); });
-  DataSet line{"Pareto front", 7, "line", {}};
-  for (const std::size_t i : front) line.data.push_back({dots[i].across.value, dots[i].up.value, {}, {}, "", "", true});
+  DataSet line{"Pareto front", 7, "line"};
+  for (const std::size_t i : front) line.data.emplace_back(dots[i].across.value, dots[i].up.value);
   std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour tells systems apart, the shape precisions
   for (std::size_t s = 0; s < systems.size(); ++s) {
     int p = 0;
@@ -220,24 +209,17 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
     if (axes.is_cost && front.size() > 1 && i == front.back() && is_shown_cheapest(dots, i) && leads_up)
       marks.emplace_back("cheapest");
     if (recommended(systems[dot.system].report).contains(record.id)) marks.emplace_back("recommended");
-    Datum datum{dot.across.value,
-                dot.up.value,
-                dot.up.low,
-                dot.up.high,
-                "",
-                fmt::format("{}", fmt::join(marks, ", ")),
-                is_valid(record) && dot.left_out.empty()};
     const std::string why = !is_valid(record) ? std::string("does not count: ") + to_string(record.verdict.status)
                             : !dot.left_out.empty()          ? "left out: " + dot.left_out
                                                              : "";
-    datum.text = fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), figure(dot.up, axes.unit),
-                             why.empty() ? "" : ", ", why);
+    Datum datum(dot.across.value, dot.up,
+                fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), si(dot.up, axes.unit),
+                            why.empty() ? "" : ", ", why));
+    datum.mark = text::join(marks, ", "), datum.counts = why.empty();
     std::string role = on != front.end() ? "yes" : std::ranges::count(found.alike, i) > 0 ? "not told apart" : "no";
     if (!datum.mark.empty() || !why.empty()) role += ": " + datum.mark + why;
-    chart.table.rows.push_back({dot.name,
-                                {axes.to_target ? significant(datum.x) : si(datum.x), "number"},
-                                {figure(dot.up, ""), "number"},
-                                role});
+    chart.table.rows.push_back(
+        {dot.name, number(axes.to_target ? significant(datum.x) : si(datum.x)), number(si(dot.up)), role});
     sets[{dot.system, record.workload.precision}].data.push_back(std::move(datum));
   }
   if (line.data.size() > 1) chart.sets.push_back(std::move(line));
@@ -352,7 +334,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
 
 Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
   const bool priced = std::ranges::any_of(systems, [](const HtmlSystem& one) { return one.cost.has_value(); });
-  Section section{"pareto", priced ? "Speed against energy and cost" : "Speed against energy", "", {}};
+  Section section{"pareto", priced ? "Speed against energy and cost" : "Speed against energy", ""};
   const Merged all = merged(systems);
   const auto of_comparison = left_out(systems, comparison, both(speeds, energies));
   std::map<std::size_t, std::string> off;
@@ -373,17 +355,15 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
                               ? group.name + ": " + why_none_tells(group)
                               : group.name + ": no two valid points train the same batch with joules of one scope");
     section.blocks.emplace_back(
-        reasons.empty()
-            ? no_joules(systems)
-            : Words(fmt::format("No points can be compared by energy. {}.", fmt::join(reasons, "; ")),
-                    "note"));
+        reasons.empty() ? no_joules(systems)
+                        : Words("No points can be compared by energy. " + text::join(reasons, "; ") + ".", "note"));
   }
   const std::size_t before = section.blocks.size();
   add_cost_charts(section, systems, comparison);
   if (std::ranges::any_of(section.blocks, [](const Block& one) { return std::holds_alternative<Chart>(one); }))
     add_recommendations(section, systems);
   if (priced && section.blocks.size() == before)
-    section.blocks.emplace_back(Words("No valid point has a cost to draw; the reasons are under Cost.", "note"));
+    section.say("No valid point has a cost to draw; the reasons are under Cost.", "note");
   section.absent =
       std::ranges::all_of(section.blocks, [](const Block& one) { return std::holds_alternative<Words>(one); });
   return section;

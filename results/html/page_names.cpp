@@ -2,7 +2,6 @@
 #include "results/html/page_names.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -60,7 +59,7 @@ std::string joined(const std::vector<std::string>& parts) {
   std::vector<std::string> said;
   for (const std::string& part : parts)
     if (!part.empty()) said.push_back(in_words(part));
-  return fmt::format("{}", fmt::join(said, ", "));
+  return text::join(said, ", ");
 }
 
 /// "AMD EPYC 7502P" of "AMD EPYC 7502P 32-Core Processor"; the whole name stands under Provenance.
@@ -71,19 +70,19 @@ std::string short_processor(std::string name) {
   return std::regex_replace(name, spaces, " ");
 }
 
-std::string count(std::size_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
-
 /// "4 x NVIDIA H100, 2 x A"; without the number where it is that of the nodes and the same for all.
 std::string several(const std::map<std::string, std::size_t>& counted, bool always_number) {
   std::vector<std::string> parts;
   for (const auto& [name, n] : counted)
     parts.push_back(counted.size() > 1 || always_number ? fmt::format("{} x {}", n, name) : name);
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return text::join(parts, ", ");
 }
 
 }  // namespace
+
+std::string whose(const std::vector<HtmlSystem>& systems, const HtmlSystem& system) {
+  return systems.size() > 1 ? system.name + ": " : "";
+}
 
 ShortNames short_names(const std::vector<std::string>& ids, bool keep_network) {
   ShortNames found;
@@ -150,10 +149,10 @@ std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& syste
   std::vector<std::vector<Words>> names;
   std::size_t next = 0;
   for (const HtmlSystem& system : systems) {
-    const std::string whose = systems.size() > 1 ? system.name + ": " : "";
+    const std::string of = whose(systems, system);
     names.emplace_back();
     for (std::size_t r = 0; r < system.report.records.size(); ++r, ++next)
-      names.back().emplace_back(is_one ? system.name : whose + found.names[next], "", whose + all[next]);
+      names.back().emplace_back(is_one ? system.name : of + found.names[next], "", of + all[next]);
   }
   return names;
 }
@@ -169,20 +168,22 @@ std::string machine_words(const Report& report) {
         (device.uuid.empty() || seen.insert(device.uuid).second))
       ++accelerators[device.name.empty() ? device.kind : device.name];
   std::vector<std::string> parts;
-  std::vector<std::string> inside;
-  for (const std::string& words : {several(processors, false), several(accelerators, true)})
-    if (!words.empty()) inside.push_back(words);
+  const std::string inside = text::join_said({several(processors, false), several(accelerators, true)}, ", ");
   if (!context.hosts.empty())
-    parts.push_back(count(context.hosts.size(), "node", "nodes") +
-                    (inside.empty() ? "" : fmt::format(" ({})", fmt::join(inside, ", "))));
-  if (!context.devices.empty()) parts.push_back(count(context.devices.size(), "process", "processes"));
-  return fmt::format("{}", fmt::join(parts, ", "));
+    parts.push_back(text::count(context.hosts.size(), "node") + (inside.empty() ? "" : " (" + inside + ")"));
+  if (const std::size_t n = context.devices.size(); n > 0)
+    parts.push_back(fmt::format("{} process{}", n, n == 1 ? "" : "es"));
+  return text::join(parts, ", ");
 }
 
 bool lacks_energy(const Report& report) {
   return std::ranges::any_of(report.records, has_run) && std::ranges::none_of(report.records, [](const Record& record) {
            return std::ranges::any_of(record.summary.energy_j, [](const auto& one) { return one.second.has_value(); });
          });
+}
+
+bool all_lack_energy(const std::vector<HtmlSystem>& systems) {
+  return std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
 }
 
 std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems) {
@@ -205,16 +206,15 @@ std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems) {
       found->second.push_back(s);
   }
   std::vector<Words> all;
-  for (const auto& [why, whose] : reasons) {
+  for (const auto& [why, places] : reasons) {
     std::vector<std::string> names;
-    for (const std::size_t s : whose) names.push_back(systems[s].name);
-    const std::string of = systems.size() > 1 ? fmt::format(" on {}", fmt::join(names, ", ")) : "";
+    for (const std::size_t s : places) names.push_back(systems[s].name);
+    const std::string of = systems.size() > 1 ? " on " + text::join(names, ", ") : "";
     Words words(fmt::format("Energy was not measured{}: {}.", of, why), "note");
-    for (const std::size_t s : whose) {
-      const std::string system = systems.size() > 1 ? systems[s].name + ": " : "";
-      const auto add = [&](const std::string& line) {
-        if (!line.empty() && std::ranges::find(words.more, system + line) == words.more.end())
-          words.more.push_back(system + line);
+    for (const std::size_t s : places) {
+      const auto add = [&](const std::string& reason) {
+        const std::string line = whose(systems, systems[s]) + reason;
+        if (!reason.empty() && std::ranges::find(words.more, line) == words.more.end()) words.more.push_back(line);
       };
       for (const MeterEntry& meter : systems[s].report.context.meters)
         if (!meter.reason.empty())

@@ -18,16 +18,18 @@ struct ShortNames {
 /// `keep_network`: the first part is said even where all share it.
 ShortNames short_names(const std::vector<std::string>& ids, bool keep_network);
 
-/// For each system, for each of its records: the short name with the whole id behind it (Words::tip), both after the
-/// system's name where there are several.
+/// "A: " where there are several systems; empty of one.
+std::string whose(const std::vector<HtmlSystem>& systems, const HtmlSystem& system);
+
+/// For each system, for each record: the short name with the whole id (Words::tip), both after whose() they are.
 std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& systems);
 
-/// "1 node (AMD EPYC 7502P), 2 processes"; "2 nodes (AMD EPYC 7502P, 8 x NVIDIA H100), 8 processes". Empty where the
-/// report does not say.
+/// "2 nodes (AMD EPYC 7502P, 8 x NVIDIA H100), 8 processes"; empty where the report does not say.
 std::string machine_words(const Report& report);
 
 /// Whether something was run and no point has joules of any scope.
 bool lacks_energy(const Report& report);
+bool all_lack_energy(const std::vector<HtmlSystem>& systems);
 /// That of these systems energy was not measured, and why in a sentence; the reason of each meter behind it
 /// (Words::more). One for all systems of which the same is said; none where all have joules.
 std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems);

@@ -1,6 +1,5 @@
 // Points of a report: the table, bars with intervals.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +8,12 @@
 
 #include "results/analysis/scopes.hpp"
 #include "results/export/export_parts.hpp"
-#include "results/export/point_table.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
+#include "results/selection/ranking.hpp"
 #include "results/terminal/columns.hpp"
 
 namespace tw::results::page {
@@ -71,16 +70,12 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
   return groups;
 }
 
-std::string figure(const Estimate& e, const std::string& unit) {
-  std::string words = si(e.value, unit);
-  if (e.low && e.high) words += " [" + si(*e.low) + ", " + si(*e.high) + "]";
-  return words;
+std::optional<Estimate> speed_of(const Record& record) {
+  if (!record.target) return record.summary.samples_per_s;
+  return record.summary.to_target ? record.summary.to_target->time_s : std::nullopt;
 }
-std::string figure_in_seconds(const Estimate& e) {
-  std::string words = text::duration(e.value);
-  if (e.low && e.high) words += " [" + text::duration(*e.low) + ", " + text::duration(*e.high) + "]";
-  return words;
-}
+
+Words number(std::string words) { return {std::move(words), "number"}; }
 
 Words status_words(const Record& record) {
   const char* status = to_string(record.verdict.status);
@@ -95,12 +90,12 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
       if (const std::string& why = record.summary.energy_reason;
           has_run(record) && !why.empty() && std::ranges::find(reasons, why) == reasons.end())
         reasons.push_back(why);
-  return reasons.empty() ? "no point has joules" : fmt::format("{}", fmt::join(reasons, "; "));
+  return reasons.empty() ? "no point has joules" : text::join(reasons, "; ");
 }
 
 Words no_joules(const std::vector<HtmlSystem>& systems) {
-  const bool all = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
-  return {all ? "Energy was not measured; the top of the page says why." : "Absent: " + why_no_joules(systems) + ".",
+  return {all_lack_energy(systems) ? "Energy was not measured; the top of the page says why."
+                                   : "Absent: " + why_no_joules(systems) + ".",
           "quiet"};
 }
 
@@ -117,8 +112,8 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
            const std::function<std::optional<Estimate>(const Record&)>& of) {
   Chart chart;
   chart.kind = "bars", chart.title = title, chart.x_title = unit, chart.note = group.note;
-  chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, {}, true};
-  chart.sets.push_back({systems.size() > 1 ? "" : unit, 0, "", {}});
+  chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, true};
+  chart.sets.push_back({systems.size() > 1 ? "" : unit});
   std::vector<Place> places = group.places;
   const auto order = [&](const Place& place) {
     const std::optional<Estimate> e = of(*place.record);
@@ -130,22 +125,20 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
   for (const Place& place : places) {
     const Record& record = *place.record;
     const std::optional<Estimate> e = of(record);
-    Datum datum;
-    datum.counts = is_valid(record);
-    datum.y = static_cast<double>(place.system);
-    std::string said = has_run(record) ? "no figure" : to_string(record.verdict.status);
+    const std::string status = to_string(record.verdict.status);
+    std::string said = has_run(record) ? "no figure" : status;
+    Datum datum(0, static_cast<double>(place.system), "", is_valid(record));
     if (e) {
       datum.x = e->value, datum.low = e->low, datum.high = e->high;
-      said = figure(*e, unit) + (datum.counts ? "" : std::string(", does not count: ") + to_string(record.verdict.status));
-      if (!datum.counts) datum.mark = to_string(record.verdict.status);
+      said = si(*e, unit) + (datum.counts ? "" : ", does not count: " + status);
+      if (!datum.counts) datum.mark = status;
     } else {
       datum.mark = said, datum.counts = false;
     }
     datum.text = place.id + ": " + said;
     chart.categories.push_back(place.name);
-    chart.table.rows.push_back({place.words(), e ? Words{si(e->value, unit), "number"} : Words{said, "quiet"},
-                                e ? Words{interval_words(e->low, e->high, unit), "number"} : Words{""},
-                                status_words(record)});
+    chart.table.rows.push_back({place.words(), e ? number(si(e->value, unit)) : Words{said, "quiet"},
+                                e ? number(interval_words(e->low, e->high, unit)) : Words{""}, status_words(record)});
     chart.sets[0].data.push_back(std::move(datum));
   }
   return chart;
@@ -178,53 +171,48 @@ std::string why_none_tells(const Group& group) {
       if (setting.requested) set.insert(name);
   }
   return fmt::format("trained on {}{}: joules of {} leave out a part; joules of {} are needed",
-                     fmt::join(devices, " and "), set.empty() ? "" : fmt::format(" with {} set", fmt::join(set, ", ")),
-                     scope_with_joules(group, {Scope::node, Scope::device, Scope::package}),
-                     fmt::join(scopes_that_tell(group), " or "));
+                     text::join(devices, " and "), set.empty() ? "" : " with " + text::join(set, ", ") + " set",
+                     scope_with_joules(group, {"node", "device", "package"}),
+                     text::join(scopes_that_tell(group), " or "));
 }
 
 Section points_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"points", "Points", "In brackets: 95 % intervals over trials; below 3 trials there are none.", {}};
+  Section section{"points", "Points", "In brackets: 95 % intervals over trials; below 3 trials there are none."};
   const std::vector<std::vector<Words>> names = point_names(systems);
   for (const HtmlSystem& system : systems) {
     const std::vector<Record>& records = system.report.records;
     const std::vector<Words>& ids = names[static_cast<std::size_t>(&system - systems.data())];
     const std::vector<Column> columns = number_columns(records, Intervals::in_cell, {});
-    Table table{systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, {}, systems.size() > 1};
+    Table table(systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, systems.size() > 1);
     for (const Column& column : columns) table.head.push_back(column.title);
     table.head.emplace_back("Flags, and why it does not count");
     for (std::size_t i = 0; i < records.size(); ++i) {
       std::vector<Words> row = {ids[i], status_words(records[i])};
-      for (const Column& column : columns) row.emplace_back(column.cells[i], "number");
+      for (const Column& column : columns) row.push_back(number(column.cells[i]));
       std::vector<std::string> why = flag_names(records[i]);
       why.insert(why.end(), records[i].verdict.reasons.begin(), records[i].verdict.reasons.end());
-      row.emplace_back(fmt::format("{}", fmt::join(why, "; ")));
+      row.emplace_back(text::join(why, "; "));
       table.rows.push_back(std::move(row));
     }
     if (records.empty())
-      section.blocks.emplace_back(
-          Words("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", "quiet"));
-    else
-      section.blocks.emplace_back(std::move(table));
+      section.say("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", "quiet");
+    section.add(std::move(table));
   }
   return section;
 }
 
 Section speed_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"speed",
-                  "Throughput",
-                  "A bar for each point, the fastest first; the whisker is its 95 % interval over trials.",
-                  {}};
+  Section section{"speed", "Throughput",
+                  "A bar for each point, the fastest first; the whisker is its 95 % interval over trials."};
   for (const Group& group : workloads(systems))
     section.blocks.emplace_back(
         bars(systems, group, group.name, "samples/s", true, [](const Record& r) { return r.summary.samples_per_s; }));
-  section.absent = section.blocks.empty();
-  if (section.absent) section.blocks.emplace_back(Words("No points were run.", "quiet"));
+  section.say_if_empty("No points were run.");
   return section;
 }
 
 Section energy_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"energy", "Energy", "Each chart has joules of one scope. Less is better; the least comes first.", {}};
+  Section section{"energy", "Energy", "Each chart has joules of one scope. Less is better; the least comes first."};
   for (const Group& group : workloads(systems)) {
     std::vector<Record> records;
     for (const Place& place : group.places) records.push_back(*place.record);

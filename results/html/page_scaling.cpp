@@ -14,6 +14,7 @@ namespace tw::results::page {
 namespace {
 
 using text::duration;
+using text::si;
 using text::significant;
 
 /// Points that differ in their ranks alone.
@@ -86,22 +87,22 @@ std::string add_projection(Chart& chart, const Family& family, int color) {
   if (!fit.reason.empty()) return fmt::format("{}: no projection: {}.", family.name, fit.reason);
   constexpr int pieces = 8;
   const double largest = ranks_of(family.places.back());
-  DataSet line{family.name + ", projected, not measured", color, "projected", {}};
+  DataSet line{family.name + ", projected, not measured", color, "projected"};
   for (int i = 0; i <= pieces; ++i) {
     const double ranks = largest * (1 + static_cast<double>(i) / pieces);
-    line.data.push_back({ranks, fit.speed(ranks), {}, {}, "", "", true});
+    line.data.emplace_back(ranks, fit.speed(ranks));
   }
   const double end = fit.speed(2 * largest);
   Datum& last = line.data.back();
   last.mark = "projected, not measured";
-  last.text = fmt::format("{}: projected to {} at {:.0f} ranks, not measured", family.name, text::si(end, "samples/s"),
-                          2 * largest);
+  last.text =
+      fmt::format("{}: projected to {} at {:.0f} ranks, not measured", family.name, si(end, "samples/s"), 2 * largest);
   chart.sets.push_back(std::move(line));
   const double ideal = speed_of(family.places.front()) * 2 * largest / ranks_of(family.places.front());
   chart.table.rows.push_back({family.name,
-                              {fmt::format("{:.0f}", 2 * largest), "number"},
-                              {text::si(end), "number"},
-                              {significant(100 * end / ideal) + " %", "number"},
+                              number(fmt::format("{:.0f}", 2 * largest)),
+                              number(si(end)),
+                              number(significant(100 * end / ideal) + " %"),
                               {"projected, not measured", "note"}});
   return fmt::format(
       "{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.", family.name,
@@ -114,42 +115,37 @@ void add_speed(Section& section, const Group& group, const std::vector<Family>& 
   Chart chart, efficiency;
   chart.kind = efficiency.kind = "lines";
   chart.title = fmt::format("{}: {} scaling", group.name, strong ? "strong" : "weak");
-  chart.note =
-      strong
-          ? "The same global batch on more ranks. Dotted: linear scaling. Dashed: projected."
-          : "The same batch per rank on more ranks. Dotted: linear scaling. Dashed: "
-            "projected.";
+  chart.note = fmt::format("The same {} on more ranks. Dotted: linear scaling. Dashed: projected.",
+                           strong ? "global batch" : "batch per rank");
   chart.x_title = efficiency.x_title = "ranks", chart.y_title = "samples/s";
-  chart.table = {chart.title, {"Series", "Ranks", "samples/s", "Scaling efficiency", "From"}, {}, true};
+  chart.table = {chart.title, {"Series", "Ranks", "samples/s", "Scaling efficiency", "From"}, true};
   efficiency.title = chart.title + " efficiency", efficiency.y_title = "% of ideal";
   efficiency.note = "Speed as a share of linear scaling from the fewest ranks.";
   efficiency.line = 100, efficiency.line_label = "ideal";
-  efficiency.table = {efficiency.title, {"Series", "Ranks", "Scaling efficiency"}, {}, true};
+  efficiency.table = {efficiency.title, {"Series", "Ranks", "Scaling efficiency"}, true};
   std::vector<std::string> formulas;
   int color = 0;
   for (const Family& family : families) {
     const Place& base = family.places.front();
-    DataSet measured{family.name, color, "", {}}, ideal{family.name + ", ideal", color, "dashed", {}}, share = measured;
+    DataSet measured{family.name, color}, ideal{family.name + ", ideal", color, "dashed"}, share = measured;
     for (const Place& place : family.places) {
       const Estimate& e = *place.record->summary.samples_per_s;
       const double ranks = ranks_of(place), expected = speed_of(base) * ranks / ranks_of(base);
       const double percent = 100 * e.value / expected;
       const std::string of_ideal = significant(percent) + " %";
-      measured.data.push_back({ranks, e.value, e.low, e.high,
-                               fmt::format("{}: {}, {} of ideal", place.id, figure(e, "samples/s"), of_ideal), "",
-                               true});
-      ideal.data.push_back({ranks, expected, {}, {}, "", "", true});
-      share.data.push_back({ranks, percent, {}, {}, fmt::format("{}: {} of ideal", place.id, of_ideal), "", true});
-      const Words count{fmt::format("{:.0f}", ranks), "number"};
-      chart.table.rows.push_back({family.name, count, {figure(e, ""), "number"}, {of_ideal, "number"}, "measured"});
-      efficiency.table.rows.push_back({family.name, count, {of_ideal, "number"}});
+      measured.data.emplace_back(ranks, e, fmt::format("{}: {}, {} of ideal", place.id, si(e, "samples/s"), of_ideal));
+      ideal.data.emplace_back(ranks, expected);
+      share.data.emplace_back(ranks, percent, fmt::format("{}: {} of ideal", place.id, of_ideal));
+      const Words count = number(fmt::format("{:.0f}", ranks));
+      chart.table.rows.push_back({family.name, count, number(si(e)), number(of_ideal), "measured"});
+      efficiency.table.rows.push_back({family.name, count, number(of_ideal)});
     }
     chart.sets.push_back(std::move(measured)), chart.sets.push_back(std::move(ideal));
     efficiency.sets.push_back(std::move(share));
     formulas.push_back(add_projection(chart, family, color++));
   }
   section.blocks.emplace_back(std::move(chart));
-  for (const std::string& formula : formulas) section.blocks.emplace_back(Words(formula, "note"));
+  for (const std::string& formula : formulas) section.say(formula, "note");
   section.blocks.emplace_back(std::move(efficiency));
 }
 
@@ -160,12 +156,12 @@ void add_communication(Section& section, const Group& group, const std::vector<F
   chart.note = "Time that a step waits for other ranks after its own backward pass, mean over steps and ranks, without "
                "what overlaps with computing. Reports contain no bytes, bandwidth or ceiling of the collectives.";
   chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
-  chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, {}, true};
+  chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, true};
   shares.title = chart.title + ", share of the step", shares.note = "The same as a share of the step time.";
-  shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, {}, true};
+  shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, true};
   int color = 0;
   for (const Family& family : families) {
-    DataSet set{family.name, color++, "", {}}, part = set;
+    DataSet set{family.name, color++}, part = set;
     for (const Place& place : family.places) {
       double step = 0;
       std::optional<double> seconds;
@@ -178,22 +174,17 @@ void add_communication(Section& section, const Group& group, const std::vector<F
       const std::string share = significant(percent) + " %";
       const std::optional<Execution>& how = place.record->execution;
       const std::string way = how ? how->communicator + (how->route.empty() ? "" : ", " + how->route) : "not recorded";
-      const Words ranks{fmt::format("{:.0f}", ranks_of(place)), "number"};
-      set.data.push_back({ranks_of(place),
-                          1e3 * *seconds,
-                          {},
-                          {},
-                          fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way),
-                          "",
-                          true});
-      part.data.push_back({ranks_of(place), percent, {}, {}, fmt::format("{}: {}", place.id, share), "", true});
-      chart.table.rows.push_back({family.name, ranks, {duration(*seconds), "number"}, {share, "number"}, way});
-      shares.table.rows.push_back({family.name, ranks, {share, "number"}});
+      const Words ranks = number(fmt::format("{:.0f}", ranks_of(place)));
+      set.data.emplace_back(ranks_of(place), 1e3 * *seconds,
+                            fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way));
+      part.data.emplace_back(ranks_of(place), percent, fmt::format("{}: {}", place.id, share));
+      chart.table.rows.push_back({family.name, ranks, number(duration(*seconds)), number(share), way});
+      shares.table.rows.push_back({family.name, ranks, number(share)});
     }
     if (!set.data.empty()) chart.sets.push_back(std::move(set)), shares.sets.push_back(std::move(part));
   }
   if (chart.sets.empty())
-    section.blocks.emplace_back(Words(group.name + ": communication was not timed, so that it has no curve.", "quiet"));
+    section.say(group.name + ": communication was not timed, so that it has no curve.", "quiet");
   else
     section.blocks.emplace_back(std::move(chart)), section.blocks.emplace_back(std::move(shares));
 }
@@ -201,19 +192,16 @@ void add_communication(Section& section, const Group& group, const std::vector<F
 }  // namespace
 
 Section scaling_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"scaling", "Scaling and communication over ranks", "", {}};
+  Section section{"scaling", "Scaling and communication over ranks", ""};
   for (const Group& group : workloads(systems))
     for (const bool strong : {true, false})
       if (const std::vector<Family> families = families_of(systems, group, strong); !families.empty()) {
         add_speed(section, group, families, strong);
         add_communication(section, group, families, strong);
       }
-  section.absent = section.blocks.empty();
-  if (section.absent)
-    section.blocks.emplace_back(Words(
-        "No workload was measured on different numbers of ranks by one system, all else the same: neither scaling nor "
-        "communication has a curve. Nothing is projected.",
-        "quiet"));
+  section.say_if_empty(
+      "No workload was measured on different numbers of ranks by one system, all else the same: neither scaling nor "
+      "communication has a curve. Nothing is projected.");
   return section;
 }
 

@@ -24,11 +24,10 @@ constexpr std::size_t most_lines = 8;   // of a chart: as many as the palette te
 constexpr std::size_t most_options = 200;
 
 /// Between two trials nothing was measured: no line leads from one to the other.
-const Datum gap{NAN, NAN, {}, {}, "", "", true};
+const Datum gap{NAN, NAN};
 bool is_gap(const Datum& datum) { return !std::isfinite(datum.y); }
 
-/// The least and the greatest of every stretch in their order, so that no peak is lost; each part between gaps by
-/// itself.
+/// The least and the greatest of every stretch in their order, so that no peak is lost; each part by itself.
 std::vector<Datum> thinned(const std::vector<Datum>& data) {
   if (data.size() <= most_dots) return data;
   std::vector<Datum> kept;
@@ -58,19 +57,12 @@ void add_ends(Table& table, const DataSet& set) {
   for (const Datum& datum : set.data)
     if (!is_gap(datum)) values.push_back(datum.y);
   if (values.empty()) return;
-  const auto number = [](double value) { return Words(significant(value, 4), "number"); };
   const auto [least, greatest] = std::ranges::minmax(values);
-  table.rows.push_back({set.label,
-                        {std::to_string(values.size()), "number"},
-                        number(values.front()),
-                        number(values.back()),
-                        number(least),
-                        number(greatest)});
+  std::vector<Words> row = {set.label, number(std::to_string(values.size()))};
+  for (const double value : {values.front(), values.back(), least, greatest})
+    row.push_back(number(significant(value, 4)));
+  table.rows.push_back(std::move(row));
 }
-
-}  // namespace
-
-namespace {
 
 /// Those that take most of any point's step have a colour of their own, the table has all.
 constexpr std::size_t most_operators = 6;
@@ -80,44 +72,39 @@ Chart operators_chart(const Group& group) {
   chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step", chart.end = 100;
   chart.note = "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
                "data, communication, and what lies between two operators. " + group.note;
-  chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, {}, true};
+  chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, true};
   std::map<std::string, double> most;
   for (const Place& place : group.places)
     for (const auto& [name, share] : place.record->summary.op_share) most[name] = std::max(most[name], share);
   std::vector<std::pair<std::string, double>> order(most.begin(), most.end());
   std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, double>::second);
   const std::size_t own = order.size() > most_operators + 1 ? most_operators : order.size();
-  for (std::size_t i = 0; i < own; ++i) chart.sets.push_back({order[i].first, static_cast<int>(i), "", {}});
-  if (own < order.size())
-    chart.sets.push_back({fmt::format("{} other operators", order.size() - own), most_operators, "", {}});
-  chart.sets.push_back({"outside operators", most_operators + 1, "", {}});
+  for (std::size_t i = 0; i < own; ++i) chart.sets.push_back({order[i].first, static_cast<int>(i)});
+  if (own < order.size()) chart.sets.push_back({fmt::format("{} other operators", order.size() - own), most_operators});
+  chart.sets.push_back({"outside operators", most_operators + 1});
   for (const Place& place : group.places) {
     const std::map<std::string, double>& shares = place.record->summary.op_share;
     if (shares.empty()) continue;
     chart.categories.push_back(place.name);
     double rest = 1, others = 0;
     for (const auto& [name, share] : shares) rest -= share, others += share;
-    const auto add = [&](std::size_t set, double share) {
-      chart.sets[set].data.push_back(
-          {100 * share,
-           0,
-           {},
-           {},
-           fmt::format("{}: {} {} % of the profiled step", place.id, chart.sets[set].label, significant(100 * share)),
-           "",
-           is_valid(*place.record)});
+    const auto add = [&](DataSet& set, double share) {
+      const std::string percent = significant(100 * share);
+      set.data.emplace_back(100 * share, 0,
+                            fmt::format("{}: {} {} % of the profiled step", place.id, set.label, percent),
+                            is_valid(*place.record));
     };
     const auto row = [&](const std::string& name, double share) {
-      chart.table.rows.push_back({place.words(), name, {significant(100 * share) + " %", "number"}});
+      chart.table.rows.push_back({place.words(), name, number(significant(100 * share) + " %")});
     };
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto found = shares.find(order[i].first);
       const double share = found == shares.end() ? 0 : found->second;
-      if (i < own) add(i, share), others -= share;
+      if (i < own) add(chart.sets[i], share), others -= share;
       if (found != shares.end()) row(order[i].first, share);
     }
-    if (own < order.size()) add(own, std::max(0.0, others));
-    add(chart.sets.size() - 1, std::max(0.0, rest));
+    if (own < order.size()) add(chart.sets[own], std::max(0.0, others));
+    add(chart.sets.back(), std::max(0.0, rest));
     row("outside operators", std::max(0.0, rest));
   }
   return chart;
@@ -126,14 +113,12 @@ Chart operators_chart(const Group& group) {
 }  // namespace
 
 Section phases_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"phases",
-                  "Where a step's time goes",
-                  "Mean over steps and ranks. Rest: what the slowest rank's step takes beyond the phases' means.",
-                  {}};
+  Section section{"phases", "Where a step's time goes",
+                  "Mean over steps and ranks. Rest: what the slowest rank's step takes beyond the phases' means."};
   for (const Group& group : workloads(systems)) {
     Chart chart;
     chart.kind = "stack", chart.title = group.name, chart.x_title = "ms a step", chart.note = group.note;
-    chart.table = {group.name, {"Point", "Phase", "Time a step", "Share"}, {}, true};
+    chart.table = {group.name, {"Point", "Phase", "Time a step", "Share"}, true};
     std::vector<std::string> names;
     std::vector<std::pair<Place, std::vector<std::pair<std::string, double>>>> all;
     for (const Place& place : group.places)
@@ -145,7 +130,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
     if (all.empty()) continue;
     if (const auto rest = std::ranges::find(names, "rest"); rest != names.end())
       std::rotate(rest, rest + 1, names.end());
-    for (std::size_t i = 0; i < names.size(); ++i) chart.sets.push_back({names[i], static_cast<int>(i), "", {}});
+    for (std::size_t i = 0; i < names.size(); ++i) chart.sets.push_back({names[i], static_cast<int>(i)});
     for (const auto& [place, phases] : all) {
       chart.categories.push_back(place.name);
       double step = 0;
@@ -154,26 +139,19 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
         const auto found = std::ranges::find(phases, set.label, &std::pair<std::string, double>::first);
         const double seconds = found == phases.end() ? 0 : found->second;
         const std::string share = significant(step > 0 ? 100 * seconds / step : 0) + " %";
-        set.data.push_back({1e3 * seconds,
-                            0,
-                            {},
-                            {},
-                            fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
-                            "",
-                            is_valid(*place.record)});
-        chart.table.rows.push_back({place.words(), set.label, {duration(seconds), "number"}, {share, "number"}});
+        set.data.emplace_back(1e3 * seconds, 0,
+                              fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
+                              is_valid(*place.record));
+        chart.table.rows.push_back({place.words(), set.label, number(duration(seconds)), number(share)});
       }
     }
     section.blocks.emplace_back(std::move(chart));
     if (Chart operators = operators_chart(group); !operators.categories.empty())
       section.blocks.emplace_back(std::move(operators));
     else
-      section.blocks.emplace_back(Words(group.name + ": no step was profiled by operators.", "quiet"));
+      section.say(group.name + ": no step was profiled by operators.", "quiet");
   }
-  section.absent = section.blocks.empty();
-  if (section.absent)
-    section.blocks.emplace_back(
-        Words("No phases were timed, as for metered commands or if nothing ran.", "quiet"));
+  section.say_if_empty("No phases were timed, as for metered commands or if nothing ran.");
   return section;
 }
 
@@ -188,32 +166,26 @@ Chart target_chart(const Group& group) {
   chart.x_title = "s since the first step's data";
   chart.y_title = target.metric == "error" ? "share of images wrong" : "nats a token above the floor";
   chart.line = target.value, chart.line_label = "target " + significant(target.value, 3);
-  chart.table = {chart.title, {"Point", "Seed", "Reached after", "Steps", "Last value"}, {}, true};
+  chart.table = {chart.title, {"Point", "Seed", "Reached after", "Steps", "Last value"}, true};
   std::size_t lines = 0;
   for (std::size_t p = 0; p < group.places.size(); ++p) {
     const Place& place = group.places[p];
     for (const Trial& trial : place.record->trials) {
       if (!trial.target_run || !place.record->target) continue;
-      DataSet set{fmt::format("{}, seed {}", place.name, trial.target_run->seed), static_cast<int>(p), "", {}};
+      DataSet set{fmt::format("{}, seed {}", place.name, trial.target_run->seed), static_cast<int>(p)};
       for (const Evaluation& evaluation : trial.target_run->evaluations) {
         const double metric = metric_of(*place.record->target, evaluation);
         if (!std::isfinite(metric)) continue;
-        set.data.push_back({evaluation.time_s,
-                            metric,
-                            {},
-                            {},
-                            fmt::format("{}: {} after {} and {} steps", set.label, significant(metric, 4),
-                                        duration(evaluation.time_s), evaluation.step),
-                            "",
-                            true});
+        set.data.emplace_back(evaluation.time_s, metric,
+                              fmt::format("{}: {} after {} and {} steps", set.label, significant(metric, 4),
+                                          duration(evaluation.time_s), evaluation.step));
       }
       const auto passage = first_passage(*place.record->target, *trial.target_run);
       const Evaluation* reached = passage ? &trial.target_run->evaluations[*passage] : nullptr;
-      chart.table.rows.push_back({place.words(),
-                                  {std::to_string(trial.target_run->seed), "number"},
-                                  reached ? Words{duration(reached->time_s), "number"} : Words{"never", "bad"},
-                                  {reached ? std::to_string(reached->step) : "", "number"},
-                                  {set.data.empty() ? "none" : significant(set.data.back().y, 4), "number"}});
+      chart.table.rows.push_back({place.words(), number(std::to_string(trial.target_run->seed)),
+                                  reached ? number(duration(reached->time_s)) : Words{"never", "bad"},
+                                  number(reached ? std::to_string(reached->step) : ""),
+                                  number(set.data.empty() ? "none" : significant(set.data.back().y, 4))});
       if (!set.data.empty() && lines++ < 3 * most_lines)
         chart.sets.push_back({set.label, set.color, "", thinned(set.data)});
     }
@@ -229,21 +201,16 @@ Chart loss_chart(const Group& group) {
   chart.title = group.name + ": training loss";
   chart.note = "Over all trials, one after the other. " + group.note;
   chart.x_title = "optimizer step", chart.y_title = "loss";
-  chart.table = {chart.title, ends_head, {}, true};
+  chart.table = {chart.title, ends_head, true};
   std::size_t all = 0;
   for (const Place& place : group.places) {
-    DataSet set{place.name, static_cast<int>(chart.sets.size()), "", {}};
+    DataSet set{place.name, static_cast<int>(chart.sets.size())};
     for (const Trial& trial : place.record->trials)
       for (std::size_t i = 0; i < trial.loss.size(); ++i)
         if (std::isfinite(trial.loss[i])) {
           const auto step = static_cast<double>(trial.first_step) + static_cast<double>(i + 1);
-          set.data.push_back({step,
-                              trial.loss[i],
-                              {},
-                              {},
-                              fmt::format("{}: {} at step {:.0f}", place.id, significant(trial.loss[i], 4), step),
-                              "",
-                              true});
+          set.data.emplace_back(step, trial.loss[i],
+                                fmt::format("{}: {} at step {:.0f}", place.id, significant(trial.loss[i], 4), step));
         }
     if (set.data.empty()) continue;
     add_ends(chart.table, set);
@@ -259,15 +226,12 @@ Chart loss_chart(const Group& group) {
 }  // namespace
 
 Section learning_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"learning", "Learning", "", {}};
+  Section section{"learning", "Learning", ""};
   for (const Group& group : workloads(systems)) {
     Chart chart = group.places.front().record->target ? target_chart(group) : loss_chart(group);
     if (!chart.sets.empty()) section.blocks.emplace_back(std::move(chart));
   }
-  section.absent = section.blocks.empty();
-  if (section.absent)
-    section.blocks.emplace_back(
-        Words("The report has no losses, as for metered commands or if nothing ran.", "quiet"));
+  section.say_if_empty("The report has no losses, as for metered commands or if nothing ran.");
   return section;
 }
 
@@ -290,27 +254,23 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
     chart.title = fmt::format("{}, {}", quantity.title, name_of_point);  // said here too: paper and a screen reader have no selection
     chart.x_title = "s over all trials", chart.y_title = quantity.unit;
     std::map<std::string, DataSet> lines;
-    chart.table = {chart.title, ends_head, {}, true};
+    chart.table = {chart.title, ends_head, true};
     double start = 0;
     for (const Trial& trial : record.trials) {
       for (auto& [name, set] : lines) set.data.push_back(gap);
       for (const SeriesRow& row : trial.series) {
         if (!row.quantity.ends_with(quantity.suffix)) continue;
         const std::string name = fmt::format("{} {} {}", row.host, row.domain, row.quantity);
-        DataSet& set = lines.try_emplace(name, DataSet{name, 0, "", {}}).first->second;
+        DataSet& set = lines.try_emplace(name, DataSet{name}).first->second;
         const std::size_t count =
             std::min({row.time_s.size(), row.mean.size(), row.minimum.size(), row.maximum.size()});
         for (std::size_t i = 0; i < count; ++i) {
           if (!std::isfinite(row.mean[i]) || !std::isfinite(row.time_s[i])) continue;
-          set.data.push_back({start + row.time_s[i],
-                              row.mean[i],
-                              {},
-                              {},
-                              fmt::format("{}: {} {} ({} to {}) at {}", name, significant(row.mean[i], 4),
-                                          quantity.unit, significant(row.minimum[i], 4), significant(row.maximum[i], 4),
-                                          duration(start + row.time_s[i])),
-                              "",
-                              true});
+          const double at = start + row.time_s[i];
+          set.data.emplace_back(
+              at, row.mean[i],
+              fmt::format("{}: {} {} ({} to {}) at {}", name, significant(row.mean[i], 4), quantity.unit,
+                          significant(row.minimum[i], 4), significant(row.maximum[i], 4), duration(at)));
         }
       }
       if (std::isfinite(trial.window_s)) start += trial.window_s;
@@ -334,7 +294,7 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
 }  // namespace
 
 Section telemetry_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"telemetry", "Power, clocks, temperature", "Means of consecutive samples over the trials.", {}};
+  Section section{"telemetry", "Power, clocks, temperature", "Means of consecutive samples over the trials."};
   Choice choice{"Point", {}};
   std::size_t all = 0;
   const std::vector<std::vector<Words>> names = point_names(systems);
@@ -346,14 +306,11 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
         choice.options.emplace_back(name, std::move(charts));
     }
   if (all > most_options)
-    section.blocks.emplace_back(
-        Words(fmt::format("The first {} of {} points can be chosen.", most_options, all), "note"));
+    section.say(fmt::format("The first {} of {} points can be chosen.", most_options, all), "note");
   if (choice.options.empty()) {
     section.lead.clear(), section.absent = true;
     section.blocks.emplace_back(
-        std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); })
-            ? no_joules(systems)
-            : Words("No meter or sensor recorded a time series.", "quiet"));
+        all_lack_energy(systems) ? no_joules(systems) : Words("No meter or sensor recorded a time series.", "quiet"));
   } else {
     section.blocks.emplace_back(std::move(choice));
   }

@@ -1,6 +1,5 @@
 // What a report rests on: the energy ledger, verdicts, run rules, where it comes from.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -20,10 +19,6 @@ using text::significant;
 
 namespace {
 
-std::string with_system(const std::vector<HtmlSystem>& systems, std::size_t i, const std::string& what) {
-  return systems.size() > 1 ? systems[i].name + ": " + what : what;
-}
-
 /// A sensor over the trials of a point.
 struct LedgerLine {
   double joules = 0, seconds = 0, uncertainty = 0;
@@ -31,11 +26,8 @@ struct LedgerLine {
 };
 
 Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std::string& caption) {
-  Table table{caption,
-              {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J a trial", "± 95 %", "Mean power",
-               "Why left out, or absent"},
-              {},
-              false};
+  Table table(caption, {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J a trial", "± 95 %",
+                        "Mean power", "Why left out, or absent"});
   for (std::size_t r = 0; r < ids.size(); ++r) {
     using Key = std::tuple<std::string, std::string, Scope, Method, bool, std::string>;
     std::map<Key, LedgerLine> lines;
@@ -52,15 +44,11 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
       const auto& [host, domain, scope, method, counted, why] = key;
       const double n = static_cast<double>(std::max<std::size_t>(line.read, 1));
       const bool added = counted && line.read > 0;
-      table.rows.push_back({ids[r],
-                            host,
-                            domain,
-                            to_string(scope),
-                            to_string(method),
+      table.rows.push_back({ids[r], host, domain, scope, method,
                             added ? Words{"yes", "good"} : Words{line.read > 0 ? "no" : "absent", "quiet"},
-                            line.read > 0 ? Words{si(line.joules / n, "J"), "number"} : Words{"absent", "quiet"},
-                            {line.read > 0 ? si(line.uncertainty / n, "J") : "", "number"},
-                            {line.seconds > 0 ? si(line.joules / line.seconds, "W") : "", "number"},
+                            line.read > 0 ? number(si(line.joules / n, "J")) : Words{"absent", "quiet"},
+                            number(line.read > 0 ? si(line.uncertainty / n, "J") : ""),
+                            number(line.seconds > 0 ? si(line.joules / line.seconds, "W") : ""),
                             why.empty() && !added ? "not counted" : why});
     }
   }
@@ -70,15 +58,13 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
 }  // namespace
 
 Section ledger_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"ledger", "Energy ledger", "Which sensor's joules were added, which were left out, and why.", {}};
+  Section section{"ledger", "Energy ledger", "Which sensor's joules were added, which were left out, and why."};
   const std::vector<std::vector<Words>> names = point_names(systems);
-  section.folded = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
+  section.folded = all_lack_energy(systems);
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const Report& report = systems[s].report;
-    Table meters{with_system(systems, s, "Meters that were looked for"),
-                 {"Meter", "Host", "Scope", "Method", "State", "Why, or more"},
-                 {},
-                 false};
+    Table meters(whose(systems, systems[s]) + "Meters that were looked for",
+                 {"Meter", "Host", "Scope", "Method", "State", "Why, or more"});
     for (const MeterEntry& m : report.context.meters)
       meters.rows.push_back({m.domain, m.host, to_string(m.scope), to_string(m.method),
                              !m.available ? Words{"not available", "bad"}
@@ -86,30 +72,24 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
                                           : Words{"not counted", "quiet"},
                              m.reason + (m.detail.empty() ? "" : (m.reason.empty() ? "" : ": ") + m.detail)});
     if (meters.rows.empty())
-      section.blocks.emplace_back(
-          Words(with_system(systems, s, "no meter was looked for, or the report does not say."), "quiet"));
-    else
-      section.blocks.emplace_back(std::move(meters));
-    Table rows = ledger(systems[s], names[s], with_system(systems, s, "Readings"));
+      section.say(whose(systems, systems[s]) + "no meter was looked for, or the report does not say.", "quiet");
+    section.add(std::move(meters));
+    Table rows = ledger(systems[s], names[s], whose(systems, systems[s]) + "Readings");
     rows.folded = rows.rows.size() > 12;
-    if (!rows.rows.empty()) section.blocks.emplace_back(std::move(rows));
-    Table idle{with_system(systems, s, "Idle power"),
-               {"When", "Meter", "Host", "Power", "Why absent"},
-               {},
-               true};
+    section.add(std::move(rows));
+    Table idle(whose(systems, systems[s]) + "Idle power", {"When", "Meter", "Host", "Power", "Why absent"}, true);
     for (const IdleRow& row : report.context.idle_power)
       idle.rows.push_back({row.when + " all points", row.domain, row.host,
-                           row.power_w ? Words{si(*row.power_w, "W"), "number"} : Words{"absent", "quiet"},
-                           row.reason});
-    if (!idle.rows.empty()) section.blocks.emplace_back(std::move(idle));
+                           row.power_w ? number(si(*row.power_w, "W")) : Words{"absent", "quiet"}, row.reason});
+    section.add(std::move(idle));
   }
   return section;
 }
 
 Section verdicts_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"verdicts", "Verdicts", "Rows are flagged, never dropped. Only valid points are in a mean.", {}};
+  Section section{"verdicts", "Verdicts", "Rows are flagged, never dropped. Only valid points are in a mean."};
   std::vector<Record> all;
-  Table reasons{"Points that do not count", {"Point", "Verdict", "Why"}, {}, false};
+  Table reasons("Points that do not count", {"Point", "Verdict", "Why"});
   std::map<std::string, std::vector<std::string>> points;  // by flag
   const std::vector<std::vector<Words>> names = point_names(systems);
   for (std::size_t s = 0; s < systems.size(); ++s) {
@@ -119,29 +99,26 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
       const Words& name = names[s][r];
       for (const FlagName& flag : record.verdict.flags) points[flag.name].push_back(name.text);
       if (!is_valid(record))
-        reasons.rows.push_back(
-            {name, status_words(record), fmt::format("{}", fmt::join(record.verdict.reasons, "; "))});
+        reasons.rows.push_back({name, status_words(record), text::join(record.verdict.reasons, "; ")});
     }
   }
-  Table flags{"Flags", {"Flag", "What it means, and what to do", "Points"}, {}, false};
+  Table flags("Flags", {"Flag", "What it means, and what to do", "Points"});
   for (const FlagName& flag : flags_of(all)) {
     const auto& named = points[flag.name];
-    flags.rows.push_back(
-        {flag.name, note_of(flag),
-         named.size() == all.size() && named.size() > 1 ? "all" : fmt::format("{}", fmt::join(named, "; "))});
+    const bool is_of_all = named.size() == all.size() && named.size() > 1;
+    flags.rows.push_back({flag.name, note_of(flag), is_of_all ? "all" : text::join(named, "; ")});
   }
-  if (!reasons.rows.empty()) section.blocks.emplace_back(std::move(reasons));
-  if (!flags.rows.empty()) section.blocks.emplace_back(std::move(flags));
+  section.add(std::move(reasons)), section.add(std::move(flags));
   if (section.blocks.empty())
-    section.blocks.emplace_back(Words(all.empty() ? "No points were run." : "Every point counts, and none has a flag.",
-                                      all.empty() ? "quiet" : "good"));
+    section.say(all.empty() ? "No points were run." : "Every point counts, and none has a flag.",
+                all.empty() ? "quiet" : "good");
   return section;
 }
 
 Section rules_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"rules", "Run rules", "The rules for publication, checked against the report.", {}};
+  Section section{"rules", "Run rules", "The rules for publication, checked against the report."};
   for (std::size_t s = 0; s < systems.size(); ++s) {
-    Table table{with_system(systems, s, "Rules"), {"Rule", "State", "What it asks", "What was found"}, {}, false};
+    Table table(whose(systems, systems[s]) + "Rules", {"Rule", "State", "What it asks", "What was found"});
     for (const RunRuleCheck& check : check_run_rules(systems[s].report)) {
       const char* look = check.state == RunRuleState::kept            ? "good"
                          : check.state == RunRuleState::broken        ? "bad"
@@ -156,31 +133,29 @@ Section rules_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section provenance_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"provenance", "Provenance", "", {}};
+  Section section{"provenance", "Provenance", ""};
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const Report& report = systems[s].report;
     const Context& c = report.context;
-    Table table{with_system(systems, s, "Where the figures come from"), {"What", "Value"}, {}, false};
+    Table table(whose(systems, systems[s]) + "Where the figures come from", {"What", "Value"});
     const auto line = [&](const std::string& what, const std::string& value) {
       if (!value.empty()) table.rows.push_back({what, value});
     };
-    if (report.program.name.empty())
-      section.blocks.emplace_back(
-          Words(with_system(systems, s, "an unfinished run: context and plan are not in its records."), "note"));
-    line("program", report.program.name.empty() ? ""
-                                                : fmt::format("{} {} ({})", report.program.name, report.program.version,
-                                                              report.program.git_commit));
+    const Program& p = report.program;
+    if (p.name.empty())
+      section.say(whose(systems, systems[s]) + "an unfinished run: context and plan are not in its records.", "note");
+    line("program", p.name.empty() ? "" : fmt::format("{} {} ({})", p.name, p.version, p.git_commit));
     line("suite", report.plan.suite);
     line("plan", report.plan.canonical_json.empty() ? "" : "SHA-256 " + sha256_hex(report.plan.canonical_json));
     line("started", c.started_at), line("finished", c.finished_at);
-    line("command", fmt::format("{}", fmt::join(c.argv, " ")));
+    line("command", text::join(c.argv, " "));
     line("launcher", c.launcher);
     for (const HostInfo& h : c.hosts) {
       line("host " + h.name, fmt::format("{}; {} cores, {} usable threads, {}; {}, kernel {}{}{}", h.cpu, h.cores,
                                          h.usable_threads, text::bytes(static_cast<double>(h.memory_bytes)), h.os,
                                          h.kernel, h.hypervisor ? "; hypervisor " + *h.hypervisor : "",
                                          h.container ? "; container " + *h.container : ""));
-      line("network of " + h.name, fmt::format("{}", fmt::join(h.nics, ", ")));
+      line("network of " + h.name, text::join(h.nics, ", "));
     }
     for (const DeviceEntry& d : c.devices)
       line(fmt::format("rank {}", d.rank),
@@ -189,14 +164,13 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
     for (const std::string& warning : c.warnings) line("warning", warning);
     for (const std::string& fault : systems[s].faults) line("fault, by trainwatt validate", fault);
     for (const std::string& note : systems[s].notes) line("note of trainwatt validate", note);
-    Table more{with_system(systems, s, "Versions and environment"), {"What", "Value"}, {}, true};
+    Table more(whose(systems, systems[s]) + "Versions and environment", {"What", "Value"}, true);
     for (const auto& [name, version] : c.versions) more.rows.push_back({name, version});
     for (const auto& [name, value] : c.environment) more.rows.push_back({name, value});
     if (!report.plan.canonical_json.empty()) more.rows.push_back({"plan", report.plan.canonical_json});
-    if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
-    if (!more.rows.empty()) section.blocks.emplace_back(std::move(more));
+    section.add(std::move(table)), section.add(std::move(more));
   }
-  if (section.blocks.empty()) section.blocks.emplace_back(Words("The reports do not say where they are from.", "note"));
+  if (section.blocks.empty()) section.say("The reports do not say where they are from.", "note");
   return section;
 }
 

@@ -60,10 +60,6 @@ void sync_folder_of(const std::filesystem::path& path) {
   File(folder, O_RDONLY | O_DIRECTORY, "open").sync();
 }
 
-}  // namespace
-
-namespace {
-
 /// Those that this call has made, outermost first.
 std::vector<std::filesystem::path> create_missing(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> missing, made;

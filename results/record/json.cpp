@@ -19,80 +19,65 @@ std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_h
 template <class T, class U>
 concept Like = std::same_as<std::remove_const_t<T>, U>;
 
-template <class Archive>
-void describe(Archive& a, Like<Workload> auto& w) {
+void describe(auto& a, Like<Workload> auto& w) {
   a("model", w.model), a("layers", w.layers), a("device", w.device), a("precision", w.precision);
   a("micro_batch", w.micro_batch), a("accumulate", w.accumulate), a("global_batch", w.global_batch);
   a("seq_len", w.seq_len), a("ranks", w.ranks), a("threads_per_rank", w.threads_per_rank);
   a("optimizer", w.optimizer), a("seed", w.seed), a("parameters", w.parameters), a("hash", w.hash);
 }
-template <class Archive>
-void describe(Archive& a, Like<SettingRow> auto& s) {
+void describe(auto& a, Like<SettingRow> auto& s) {
   a("host", s.host), a("domain", s.domain), a("accepted", s.accepted), a("observed", s.observed);
   a("reason", s.reason);
 }
-template <class Archive>
-void describe(Archive& a, Like<Setting> auto& s) {
+void describe(auto& a, Like<Setting> auto& s) {
   a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed), a("devices", s.devices);
   a("found_by", s.found_by), a("found_minimum", s.found_minimum), a("found_maximum", s.found_maximum);
 }
-template <class Archive>
-void describe(Archive& a, Like<StartTemperature> auto& s) {
+void describe(auto& a, Like<StartTemperature> auto& s) {
   a("temperature_c", s.temperature_c), a("waited_s", s.waited_s);
 }
-template <class Archive>
-void describe(Archive& a, Like<SeriesRow> auto& s) {
+void describe(auto& a, Like<SeriesRow> auto& s) {
   a("host", s.host), a("domain", s.domain), a("quantity", s.quantity);
   a("time_s", s.time_s), a("minimum", s.minimum), a("mean", s.mean), a("maximum", s.maximum);
 }
-template <class Archive>
-void describe(Archive& a, Like<CounterRow> auto& c) {
+void describe(auto& a, Like<CounterRow> auto& c) {
   a("host", c.host), a("domain", c.domain), a("quantity", c.quantity), a("change", c.change);
 }
-template <class Archive>
-void describe(Archive& a, Like<IdleRow> auto& i) {
+void describe(auto& a, Like<IdleRow> auto& i) {
   a("when", i.when), a("host", i.host), a("domain", i.domain), a("scope", i.scope);
   a("power_w", i.power_w), a("uncertainty_w", i.uncertainty_w), a("window_s", i.window_s), a("reason", i.reason);
 }
-template <class Archive>
-void describe(Archive& a, Like<EnergyRow> auto& e) {
+void describe(auto& a, Like<EnergyRow> auto& e) {
   a("scope", e.scope), a("domain", e.domain), a("host", e.host), a("method", e.method);
   a("energy_j", e.energy_j), a("uncertainty_j", e.uncertainty_j), a("window_s", e.window_s);
   a("update_period_s", e.update_period_s), a("wraps", e.wraps), a("counted", e.counted), a("reason", e.reason);
   a("detail", e.detail);
 }
-template <class Archive>
-void describe(Archive& a, Like<SettingChange> auto& c) {
+void describe(auto& a, Like<SettingChange> auto& c) {
   a("setting", c.setting), a("host", c.host), a("domain", c.domain), a("requested", c.requested);
   a("time_s", c.time_s), a("expected", c.expected), a("found", c.found);
 }
-template <class Archive>
-void describe(Archive& a, Like<Evaluation> auto& e) {
+void describe(auto& a, Like<Evaluation> auto& e) {
   a("step", e.step), a("time_s", e.time_s), a("loss", e.loss), a("error", e.error);
 }
-template <class Archive>
-void describe(Archive& a, Like<TargetRun> auto& t) {
+void describe(auto& a, Like<TargetRun> auto& t) {
   a("seed", t.seed), a("evaluation_s", t.evaluation_s), a("evaluations", t.evaluations);
 }
-template <class Archive>
-void describe(Archive& a, Like<ConvergenceReference> auto& c) {
+void describe(auto& a, Like<ConvergenceReference> auto& c) {
   a("source", c.source), a("seeds", c.seeds), a("steps_mean", c.steps_mean), a("steps_sd", c.steps_sd);
   a("steps_low", c.steps_low), a("steps_high", c.steps_high);
 }
-template <class Archive>
-void describe(Archive& a, Like<Schedule> auto& s) {
+void describe(auto& a, Like<Schedule> auto& s) {
   a("learning_rate", s.learning_rate), a("final_share", s.final_share), a("warmup_steps", s.warmup_steps);
   a("decay_steps", s.decay_steps);
 }
-template <class Archive>
-void describe(Archive& a, Like<Target> auto& t) {
+void describe(auto& a, Like<Target> auto& t) {
   a("task", t.task), a("metric", t.metric), a("value", t.value), a("floor", t.floor);
   a("held_out_samples", t.held_out_samples), a("evaluation_interval", t.evaluation_interval);
   a("most_steps", t.most_steps), a("schedule", t.schedule), a("reference", t.reference);
   a("reference_reason", t.reference_reason);
 }
-template <class Archive>
-void describe(Archive& a, Like<Trial> auto& t) {
+void describe(auto& a, Like<Trial> auto& t) {
   a("samples", t.samples), a("samples_s", t.samples_s), a("first_step", t.first_step), a("window_s", t.window_s);
   a("start_s", t.start_s), a("clock_skew_s", t.clock_skew_s);
   a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
@@ -101,32 +86,24 @@ void describe(Archive& a, Like<Trial> auto& t) {
   a("sampler_cpu_share", t.sampler_cpu_share);
   a("target_run", t.target_run);
 }
-template <class Archive>
-void describe(Archive& a, Like<Estimate> auto& e) {
+void describe(auto& a, Like<Estimate> auto& e) {
   a("value", e.value), a("low", e.low), a("high", e.high), a("statistic", e.statistic), a("count", e.count);
 }
-template <class Archive>
-void describe(Archive& a, Like<JobPrices> auto& p) {
-  a("hour_price", p.hour_price), a("kwh_price", p.kwh_price);
-}
-template <class Archive>
-void describe(Archive& a, Like<ToTarget> auto& t) {
+void describe(auto& a, Like<JobPrices> auto& p) { a("hour_price", p.hour_price), a("kwh_price", p.kwh_price); }
+void describe(auto& a, Like<ToTarget> auto& t) {
   a("time_s", t.time_s), a("steps", t.steps), a("samples", t.samples), a.scopes("energy_j", t.energy_j);
   a("reason", t.reason), a("cost", t.cost), a("cost_of_runs", t.cost_of_runs), a("cost_scope", t.cost_scope);
   a("cost_reason", t.cost_reason);
 }
-template <class Archive>
-void describe(Archive& a, Like<LossScaling> auto& l) {
+void describe(auto& a, Like<LossScaling> auto& l) {
   a("final_scale", l.final_scale), a("skipped_steps", l.skipped_steps);
 }
-template <class Archive>
-void describe(Archive& a, Like<Execution> auto& e) {
+void describe(auto& a, Like<Execution> auto& e) {
   a("step_mode", e.step_mode), a("recompute", e.recompute), a("communicator", e.communicator), a("route", e.route);
   a("loss_scaling", e.loss_scaling), a("recomputed_layers", e.recomputed_layers);
   a("deterministic", e.deterministic), a("implementations", e.implementations);
 }
-template <class Archive>
-void describe(Archive& a, Like<Summary> auto& s) {
+void describe(auto& a, Like<Summary> auto& s) {
   a("samples_per_s", s.samples_per_s), a("tokens_per_s", s.tokens_per_s), a("flops_per_s", s.flops_per_s);
   a("step_time_s", s.step_time_s), a("step_time_p50_s", s.step_time_p50_s), a("step_time_p90_s", s.step_time_p90_s);
   a("step_time_p99_s", s.step_time_p99_s), a("step_time_min_s", s.step_time_min_s);
@@ -142,19 +119,14 @@ void describe(Archive& a, Like<Summary> auto& s) {
   a("peak_device_memory_bytes_per_rank", s.peak_device_memory_bytes_per_rank), a("op_share", s.op_share);
   a("to_target", s.to_target);
 }
-template <class Archive>
-void describe(Archive& a, Like<Verdict> auto& v) {
-  a("status", v.status), a("flags", v.flags), a("reasons", v.reasons);
-}
-template <class Archive>
-void describe(Archive& a, Like<Record> auto& r) {
+void describe(auto& a, Like<Verdict> auto& v) { a("status", v.status), a("flags", v.flags), a("reasons", v.reasons); }
+void describe(auto& a, Like<Record> auto& r) {
   a("id", r.id), a("launch", r.launch), a("workload", r.workload), a("setting", r.setting), a("start", r.start),
       a("target", r.target), a("prices", r.prices);
   a("trials", r.trials), a("execution", r.execution);
   a("summary", r.summary), a("verdict", r.verdict);
 }
-template <class Archive>
-void describe(Archive& a, Like<HostInfo> auto& h) {
+void describe(auto& a, Like<HostInfo> auto& h) {
   a("name", h.name), a("cpu", h.cpu), a("hypervisor", h.hypervisor), a("container", h.container);
   a("sockets", h.sockets), a("cores", h.cores), a("hardware_threads", h.hardware_threads);
   a("usable_threads", h.usable_threads), a("numa_nodes", h.numa_nodes), a("memory_bytes", h.memory_bytes), a("kernel", h.kernel), a("os", h.os);
@@ -163,57 +135,45 @@ void describe(Archive& a, Like<HostInfo> auto& h) {
   a("cgroup_cpu_limit", h.cgroup_cpu_limit), a("cgroup_memory_limit_bytes", h.cgroup_memory_limit_bytes);
   a("topology_xml_sha256", h.topology_xml_sha256);
 }
-template <class Archive>
-void describe(Archive& a, Like<DeviceEntry> auto& d) {
+void describe(auto& a, Like<DeviceEntry> auto& d) {
   a("rank", d.rank), a("host", d.host), a("kind", d.kind), a("name", d.name), a("uuid", d.uuid);
   a("instruction_set", d.instruction_set), a("threads", d.threads), a("affinity", d.affinity);
   a("libraries", d.libraries);
 }
-template <class Archive>
-void describe(Archive& a, Like<MeterEntry> auto& m) {
+void describe(auto& a, Like<MeterEntry> auto& m) {
   a("host", m.host), a("domain", m.domain), a("scope", m.scope), a("method", m.method);
   a("available", m.available), a("counted", m.counted), a("update_period_s", m.update_period_s);
   a("reason", m.reason), a("detail", m.detail);
 }
-template <class Archive>
-void describe(Archive& a, Like<Context> auto& c) {
+void describe(auto& a, Like<Context> auto& c) {
   a("launch", c.launch), a("run_index", c.run_index), a("started_at", c.started_at), a("finished_at", c.finished_at);
   a("argv", c.argv);
   a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
   a("devices", c.devices), a("meters", c.meters), a("idle_power", c.idle_power), a("warnings", c.warnings);
 }
-template <class Archive>
-void describe(Archive& a, Like<Program> auto& p) {
+void describe(auto& a, Like<Program> auto& p) {
   a("name", p.name), a("version", p.version), a("git_commit", p.git_commit);
 }
-template <class Archive>
-void describe(Archive& a, Like<KitInfo> auto& k) {
-  a("title", k.title), a("sha256", k.sha256);
-}
-template <class Archive>
-void describe(Archive& a, Like<PlanInfo> auto& p) {
+void describe(auto& a, Like<KitInfo> auto& k) { a("title", k.title), a("sha256", k.sha256); }
+void describe(auto& a, Like<PlanInfo> auto& p) {
   a("suite", p.suite), a.derived("sha256", sha256_hex(p.canonical_json)), a("canonical_json", p.canonical_json);
   a("kit", p.kit);
 }
-template <class Archive>
-void describe(Archive& a, Like<RunPart> auto& p) {
+void describe(auto& a, Like<RunPart> auto& p) {
   a("program", p.program), a("points", p.points), a("forced_over", p.forced_over), a("context", p.context);
 }
-template <class Archive>
-void describe(Archive& a, Like<SearchOutcome> auto& s) {
+void describe(auto& a, Like<SearchOutcome> auto& s) {
   a("workload", s.workload), a("merit", s.merit), a("scope", s.scope), a("max_slowdown", s.max_slowdown);
   a("hour_price", s.hour_price), a("kwh_price", s.kwh_price), a("points", s.points), a("measured", s.measured), a("refused", s.refused);
   a("found", s.found), a("best", s.best), a("merit_ratio", s.merit_ratio), a("speed_ratio", s.speed_ratio);
   a("reason", s.reason);
 }
-template <class Archive>
-void describe(Archive& a, Like<Report> auto& r) {
+void describe(auto& a, Like<Report> auto& r) {
   a.derived("schema_version", schema_version);
   a("program", r.program), a("context", r.context), a("plan", r.plan), a("parts", r.parts), a("records", r.records);
   a("search", r.search);
 }
-template <class Archive>
-void describe(Archive& a, Like<RunStart> auto& r) {
+void describe(auto& a, Like<RunStart> auto& r) {
   a.derived("schema_version", schema_version);
   a("program", r.program), a("context", r.context), a("plan", r.plan), a("command", r.command), a("config", r.config);
   a("parts", r.parts), a("forced_over", r.forced_over);
@@ -222,28 +182,19 @@ void describe(Archive& a, Like<RunStart> auto& r) {
 class Writer {
  public:
   explicit Writer(Json& out) : out_(out) { out_ = Json::object(); }
-  template <class T>
-  void operator()(const char* key, const T& value) {
-    write(out_[key], value);
-  }
+  void operator()(const char* key, const auto& value) { write(out_[key], value); }
   void derived(const char* key, const std::string& value) { out_[key] = value; }
   /// No scope at all is null, not {}: there is nothing to look up.
-  template <class T>
-  void scopes(const char* key, const T& map) {
-    if (map.empty())
-      out_[key] = nullptr;
-    else
-      write(out_[key], map);
+  void scopes(const char* key, const ByScope& map) {
+    out_[key] = nullptr;
+    if (!map.empty()) write(out_[key], map);
   }
 
  private:
   template <class T>
   static void write(Json& j, const T& value) {
     if constexpr (std::same_as<T, double>) {
-      if (std::isfinite(value))
-        j = value;  // JSON has no NaN; null is told apart by the verdict's reasons
-      else
-        j = nullptr;
+      j = std::isfinite(value) ? Json(value) : Json();  // JSON has no NaN; null is told apart by the verdict's reasons
     } else if constexpr (std::integral<T> || std::same_as<T, std::string>) {
       j = value;
     } else {
@@ -251,10 +202,7 @@ class Writer {
       describe(nested, value);
     }
   }
-  template <Named E>
-  static void write(Json& j, const E& value) {
-    j = to_string(value);
-  }
+  static void write(Json& j, const Named auto& value) { j = to_string(value); }
   static void write(Json& j, const FlagName& value) { j = value.name; }
   static void write(Json& j, const SetPoint& value) {
     if (value.name.empty())
@@ -264,10 +212,8 @@ class Writer {
   }
   template <class T>
   static void write(Json& j, const std::optional<T>& value) {
-    if (value)
-      write(j, *value);
-    else
-      j = nullptr;
+    j = nullptr;
+    if (value) write(j, *value);
   }
   template <class T>
   static void write(Json& j, const std::vector<T>& values) {
@@ -305,8 +251,7 @@ class Reader {
       read(*found, pointer_ + "/" + key, value);
   }
   void derived(const char*, const std::string&) {}
-  template <class T>
-  void scopes(const char* key, T& map) {
+  void scopes(const char* key, ByScope& map) {
     const auto found = in_.find(key);
     map.clear();
     if (found != in_.end() && !found->is_null()) read(*found, pointer_ + "/" + key, map);
@@ -410,15 +355,9 @@ class Reader {
 /// Walks a struct like the writer and makes its strings safe to print.
 class Cleaner {
  public:
-  template <class T>
-  void operator()(const char*, T& value) {
-    clean(value);
-  }
+  void operator()(const char*, auto& value) { clean(value); }
   void derived(const char*, const std::string&) {}
-  template <class T>
-  void scopes(const char*, T& map) {
-    clean(map);
-  }
+  void scopes(const char*, ByScope& map) { clean(map); }
 
  private:
   static void clean(std::string& value) { value = text::printable(value); }
@@ -456,14 +395,7 @@ class Cleaner {
 
 constexpr std::size_t line_width = 120;
 
-bool is_flat(const Json& j) {
-  for (const Json& item : j)
-    if (item.is_structured() && !item.empty()) return false;
-  return true;
-}
-
-/// Like dump(2), but flat objects that fit stay on one line and lists of numbers fill their lines: reports are read by
-/// people.
+/// Like dump(2), but for people: flat objects that fit stay on one line, and lists of numbers fill their lines.
 void pretty(std::string& out, const Json& j, std::size_t indent) {
   if (!j.is_structured() || j.empty()) {
     out += compact(j);
@@ -477,7 +409,7 @@ void pretty(std::string& out, const Json& j, std::size_t indent) {
     pretty(item, value, indent + 2);
     width += item.size() + 2;
   }
-  const bool flat = is_flat(j);
+  const bool flat = std::ranges::none_of(j, [](const Json& item) { return item.is_structured() && !item.empty(); });
   // An object stands behind its key, which may take some 30 columns.
   const bool one_line = flat && indent + width + (object ? 30 : 0) <= line_width;
   const std::string margin(indent + 2, ' ');
@@ -485,9 +417,8 @@ void pretty(std::string& out, const Json& j, std::size_t indent) {
   std::size_t column = line_width;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool fill = one_line || (!object && flat && column + items[i].size() + 2 <= line_width);
-    if (fill) {
-      if (i > 0) out += ' ';
-    } else {
+    if (fill && i > 0) out += ' ';
+    if (!fill) {
       out += '\n' + margin;
       column = margin.size();
     }
@@ -498,9 +429,13 @@ void pretty(std::string& out, const Json& j, std::size_t indent) {
   if (!one_line) out += '\n' + std::string(indent, ' ');
   out += object ? '}' : ']';
 }
+std::string pretty(const Json& j) {
+  std::string out;
+  pretty(out, j, 0);
+  return out + '\n';
+}
 
-template <class T>
-Json to_tree(const T& value) {
+Json to_tree(const auto& value) {
   Json tree;
   Writer writer(tree);
   describe(writer, value);
@@ -656,19 +591,12 @@ Report printable(Report report) {
   return report;
 }
 
-std::string to_json(const Report& report) {
-  std::string out;
-  pretty(out, to_tree(report), 0);
-  return out + '\n';
-}
+std::string to_json(const Report& report) { return pretty(to_tree(report)); }
+std::string to_json(const RunStart& start) { return pretty(to_tree(start)); }
 
 std::string to_json_line(const Record& record) { return compact(to_tree(record)); }
-
-std::string to_json(const RunStart& start) {
-  std::string out;
-  pretty(out, to_tree(start), 0);
-  return out + '\n';
-}
+std::string to_json_line(const HostInfo& host) { return compact(to_tree(host)); }
+std::string to_json_line(const DeviceEntry& device) { return compact(to_tree(device)); }
 
 Report report_from_json(const std::string& text, UnknownNames unknown) {
   return versioned<Report>(text, "report", unknown);
@@ -676,8 +604,10 @@ Report report_from_json(const std::string& text, UnknownNames unknown) {
 
 RunStart run_start_from_json(const std::string& text) { return versioned<RunStart>(text, "run", UnknownNames::refused); }
 
-Record record_from_json(const std::string& text) {
-  return from_tree<Record>(parse(text), UnknownNames::refused);
+Record record_from_json(const std::string& text) { return from_tree<Record>(parse(text), UnknownNames::refused); }
+HostInfo host_from_json(const std::string& text) { return from_tree<HostInfo>(parse(text), UnknownNames::refused); }
+DeviceEntry device_from_json(const std::string& text) {
+  return from_tree<DeviceEntry>(parse(text), UnknownNames::refused);
 }
 
 }  // namespace tw::results

@@ -185,12 +185,19 @@ struct JobPrices {
   double hour_price = 0, kwh_price = 0;
   bool operator==(const JobPrices&) const = default;
 };
+/// By scope; absent with a reason beside it.
+using ByScope = std::map<std::string, std::optional<Estimate>>;
+inline std::optional<Estimate> of_scope(const ByScope& all, const std::string& scope) {
+  const auto found = all.find(scope);
+  return found == all.end() ? std::nullopt : found->second;
+}
+
 /// What it took, over the trials: a mean of all with its interval, in which is also that a target may have been reached
 /// up to an evaluation interval before it was seen. Absent all together where a run did not reach the target, since
 /// that run counts as infinite.
 struct ToTarget {
   std::optional<Estimate> time_s, steps, samples;
-  std::map<Scope, std::optional<Estimate>> energy_j;  ///< by scope
+  ByScope energy_j;
   std::string reason;               ///< why absent; empty otherwise
   /// Hours x hour_price + kWh x kwh_price, in the currency of the record's prices.
   std::optional<Estimate> cost{};
@@ -237,8 +244,8 @@ struct Summary {
   std::string of_ceiling_reason;    ///< why absent
   std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
   std::string mfu_reason;
-  std::map<Scope, std::optional<Estimate>> energy_j;                    ///< by scope, per trial
-  std::map<Scope, std::optional<Estimate>> flops_per_w, samples_per_j;  ///< by scope; absent of runs to a target
+  ByScope energy_j;                    ///< per trial
+  ByScope flops_per_w, samples_per_j;  ///< absent of runs to a target
   std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
   /// Over all trials; of runs to a target, each of which begins anew, the means over them.
   std::optional<double> loss_first, loss_last, loss_slope_per_step;

@@ -25,8 +25,11 @@ extern const char* const report_schema_json;
 /// The report as JSON text (schema results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
 /// are null; so is a number that is not finite, which `summarise` has made invalid.
 std::string to_json(const Report& report);
-/// One record as a single line of JSON, for records.jsonl.
+/// One record as a single line of JSON, for records.jsonl; likewise what one rank tells the others of its node and
+/// device.
 std::string to_json_line(const Record& record);
+std::string to_json_line(const HostInfo& host);
+std::string to_json_line(const DeviceEntry& device);
 /// What becomes of a name that is none of its enumeration's, such as a status.
 enum class UnknownNames {
   refused,
@@ -35,6 +38,8 @@ enum class UnknownNames {
 /// Inverse of to_json; unknown keys are ignored. Throws std::runtime_error with the place in the text.
 Report report_from_json(const std::string& text, UnknownNames unknown = UnknownNames::refused);
 Record record_from_json(const std::string& text);
+HostInfo host_from_json(const std::string& text);
+DeviceEntry device_from_json(const std::string& text);
 
 /// What a run leaves to be resumed from, likewise; it has no schema of its own.
 std::string to_json(const RunStart& start);

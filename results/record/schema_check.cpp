@@ -44,8 +44,7 @@ void cut_strings(Json& json) {
   }
 }
 
-/// Of a long list of numbers those that any rule for all of them turns on: the least, the greatest, and one of each
-/// type. False where nothing was long.
+/// Of long lists of numbers the least, the greatest, one of each type: any rule turns on these. False: none was long.
 bool thin(Json& json) {
   constexpr std::size_t longest = 1000;
   bool any = false;

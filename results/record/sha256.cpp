@@ -1,5 +1,4 @@
-// SHA-256 (FIPS 180-4). Own code because the plan's hash is all that needs it, and a crypto library is a large
-// dependency.
+// SHA-256 (FIPS 180-4). Own code, since a crypto library is a large dependency for hashes alone.
 #include <array>
 #include <bit>
 #include <cstdint>

@@ -35,6 +35,23 @@ std::string si(double value, const std::string& unit) {
   return significant(scaled) + (suffix.empty() ? "" : " " + suffix);
 }
 
+namespace {
+/// " [40.8, 43.0]" behind a figure that has an interval.
+std::string ends(const Estimate& e, std::string (*print)(double)) {
+  return e.low && e.high ? " [" + print(*e.low) + ", " + print(*e.high) + "]" : "";
+}
+}  // namespace
+
+std::string si(const Estimate& e, const std::string& unit) {
+  return si(e.value, unit) + ends(e, [](double value) { return si(value); });
+}
+std::string duration(const Estimate& seconds) { return duration(seconds.value) + ends(seconds, duration); }
+
+std::string join_said(std::vector<std::string> texts, const std::string& separator) {
+  std::erase(texts, "");
+  return join(texts, separator);
+}
+
 std::string duration(double seconds) {
   if (!std::isfinite(seconds)) return "not finite";
   const double size = std::abs(seconds);

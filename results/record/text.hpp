@@ -1,6 +1,7 @@
 // Figures and lines for people. Shared by the tables of results/ and the programs' own output.
 #pragma once
 
+#include <concepts>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,8 +12,11 @@ namespace tw::results::text {
 
 /// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
 std::string si(double value, const std::string& unit = "");
+/// With its interval, where it has one: "41.9 samples/s [40.8, 43.0]"
+std::string si(const Estimate& e, const std::string& unit = "");
 /// "19.5 ms", "1.50 s", "4 min 10 s"
 std::string duration(double seconds);
+std::string duration(const Estimate& seconds);  ///< with its interval: "1.50 s [1.40 s, 1.60 s]"
 /// "23 Nov 2026, 12:50 UTC" of "2026-11-23T12:50:31Z"; what is no such time as it stands.
 std::string date(const std::string& rfc3339);
 /// "412 MiB"
@@ -23,6 +27,21 @@ std::string significant(double value, int digits = 3);
 std::string set_point(const SetPoint& value);
 /// A name, or a mean with four digits of significance.
 std::string observed(const SetPoint& value);
+/// "1 point", "3 points"
+std::string count(std::integral auto n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+/// Texts of a list or set in a row.
+std::string join(const auto& texts, const std::string& separator) {
+  std::string all;
+  for (bool is_first = true; const auto& text : texts) {
+    if (!is_first) all += separator;
+    all += text, is_first = false;
+  }
+  return all;
+}
+/// The same of those that are not empty.
+std::string join_said(std::vector<std::string> texts, const std::string& separator);
 
 /// "1 run", "3 runs"
 std::string count(std::size_t n, const std::string& noun);

@@ -8,6 +8,8 @@
 
 namespace tw::results {
 
+/// Of what is positive the less the better made the more the better, with its interval: joules a sample, as samples/J.
+Estimate inverse(const Estimate& e);
 /// Joules of one sample with the interval, from samples a joule.
 Estimate joules_per_sample(const Estimate& samples_per_joule);
 /// Joules of a sample; of a run to its target. Nullopt where the record has none of the scope, or what no joules can

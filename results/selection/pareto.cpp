@@ -1,18 +1,14 @@
 #include "results/selection/pareto.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
+#include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 
@@ -92,10 +88,6 @@ Estimate negated(const Estimate& e) {
   const auto of = [](const std::optional<double>& v) { return v ? std::optional(-*v) : std::nullopt; };
   return {-e.value, of(e.high), of(e.low), e.statistic, e.count};
 }
-Estimate inverse(const Estimate& e) {
-  const auto of = [](const std::optional<double>& v) { return v && *v > 0 ? std::optional(1 / *v) : std::nullopt; };
-  return {1 / e.value, of(e.high), of(e.low), e.statistic, e.count};
-}
 
 TradeOff trade_off(const std::vector<TwoFigures>& points) {
   std::vector<std::size_t> order(points.size());
@@ -118,7 +110,7 @@ TradeOff trade_off(const std::vector<TwoFigures>& points) {
 }
 
 std::string unlike_precisions(const std::set<std::string>& precisions) {
-  return precisions.size() < 2 ? "" : fmt::format("of {}, which may not train alike", fmt::join(precisions, " and "));
+  return precisions.size() < 2 ? "" : "of " + text::join(precisions, " and ") + ", which may not train alike";
 }
 
 std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_t>& left_out) {

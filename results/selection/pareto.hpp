@@ -51,8 +51,6 @@ struct TwoFigures {
 };
 /// The less the better made the more the better, with its interval.
 Estimate negated(const Estimate& e);
-/// Likewise of what is positive: joules a sample, as samples/J.
-Estimate inverse(const Estimate& e);
 TradeOff trade_off(const std::vector<TwoFigures>& points);
 
 /// One for each workload that has at least two such points with joules of a common scope that tells of all its points

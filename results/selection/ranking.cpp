@@ -16,32 +16,30 @@ namespace tw::results {
 namespace {
 
 using Figure = std::optional<double>;
-using Scopes = std::map<Scope, std::optional<Estimate>>;
 
-Figure value_of(const std::optional<Estimate>& estimate) { return estimate ? Figure(estimate->value) : std::nullopt; }
-Figure value_of(const Scopes& scopes, Scope scope) {
-  const auto found = scopes.find(scope);
-  return found == scopes.end() ? std::nullopt : value_of(found->second);
+Figure value_of(const std::optional<Estimate>& e, const std::string&) { return e ? Figure(e->value) : std::nullopt; }
+Figure value_of(const ByScope& all, const std::string& scope) { return value_of(of_scope(all, scope), scope); }
+
+/// A member of the summary, or of what it took to the target.
+template <auto member>
+Figure of(const Summary& s, const std::string& scope) {
+  if constexpr (requires { s.*member; })
+    return value_of(s.*member, scope);
+  else
+    return s.to_target ? value_of((*s.to_target).*member, scope) : std::nullopt;
 }
 
 constexpr Merit all_merits[] = {
-    {"throughput", "samples/s", true, false, false, [](const Summary& s, Scope) { return value_of(s.samples_per_s); }},
-    {"flops", "FLOP/s", true, false, true, [](const Summary& s, Scope) { return value_of(s.flops_per_s); }},
+    {"throughput", "samples/s", true, false, false, of<&Summary::samples_per_s>},
+    {"flops", "FLOP/s", true, false, true, of<&Summary::flops_per_s>},
     {"of-ceiling", "share of the ceiling", true, false, true,
-     [](const Summary& s, Scope) { return credible_of_ceiling(s); }},
-    {"efficiency", "FLOP/J", true, true, true,
-     [](const Summary& s, Scope scope) { return value_of(s.flops_per_w, scope); }},
-    {"samples-per-joule", "samples/J", true, true, false,
-     [](const Summary& s, Scope scope) { return value_of(s.samples_per_j, scope); }},
-    {"time-to-target", "time to target", false, false, false,
-     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->time_s) : std::nullopt; }},
-    {"steps-to-target", "steps to target", false, false, false,
-     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->steps) : std::nullopt; }},
-    {"energy-to-target", "J to target", false, true, false,
-     [](const Summary& s, Scope scope) { return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt; }},
-    {"cost-to-target", "cost to target", false, false, false,
-     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
-};
+     [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
+    {"efficiency", "FLOP/J", true, true, true, of<&Summary::flops_per_w>},
+    {"samples-per-joule", "samples/J", true, true, false, of<&Summary::samples_per_j>},
+    {"time-to-target", "time to target", false, false, false, of<&ToTarget::time_s>},
+    {"steps-to-target", "steps to target", false, false, false, of<&ToTarget::steps>},
+    {"energy-to-target", "J to target", false, true, false, of<&ToTarget::energy_j>},
+    {"cost-to-target", "cost to target", false, false, false, of<&ToTarget::cost>}};
 
 constexpr std::string_view precisions[] = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
 
@@ -73,6 +71,22 @@ auto place_by_axes(const Record& record) {
 }
 
 }  // namespace
+
+std::vector<std::string> scopes_of(const std::vector<Record>& records) {
+  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));
+  for (const Record& record : records)
+    for (const auto& [scope, joules] : record.summary.energy_j)
+      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
+  return scopes;
+}
+
+std::vector<std::string> measured_scopes(const std::vector<Record>& records) {
+  std::vector<std::string> scopes = scopes_of(records);
+  std::erase_if(scopes, [&](const std::string& scope) {
+    return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
+  });
+  return scopes;
+}
 
 std::span<const Merit> merits() { return all_merits; }
 

@@ -73,21 +73,8 @@ std::string not_borne_out(const SearchOutcome& outcome) {
 
 }  // namespace
 
-const std::vector<std::string>& merit_names() {
-  static const std::vector<std::string> names = {"energy", "edp", "cost"};
-  return names;
-}
-const char* to_string(SearchMerit merit) { return merit_names()[static_cast<std::size_t>(merit)].c_str(); }
-std::optional<SearchMerit> merit_from_string(const std::string& name) {
-  const auto found = std::ranges::find(merit_names(), name);
-  if (found == merit_names().end()) return std::nullopt;
-  return static_cast<SearchMerit>(found - merit_names().begin());
-}
-
-std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope) {
-  const auto per_joule = record.summary.samples_per_j.find(scope);
-  if (!is_valid(record) || !record.summary.samples_per_s || per_joule == record.summary.samples_per_j.end() ||
-      !per_joule->second)
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
+  if (!is_valid(record) || !record.summary.samples_per_s || !of_scope(record.summary.samples_per_j, scope))
     return std::nullopt;
   std::vector<double> merits;
   double sensor = 0;  // the mean share of a merit that the sensor's own uncertainty is
@@ -110,11 +97,9 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, S
   return merit;
 }
 
-Scope search_scope(const Record& found, const std::vector<std::string>& settings) {
-  for (Scope scope : telling_scopes(found.workload.device, settings)) {
-    const auto joules = found.summary.samples_per_j.find(scope);
-    if (joules != found.summary.samples_per_j.end() && joules->second) return scope;
-  }
+std::string search_scope(const Record& found, const std::vector<std::string>& settings) {
+  for (const std::string& scope : telling_scopes(found.workload.device, settings))
+    if (of_scope(found.summary.samples_per_j, scope)) return scope;
   return {};
 }
 
@@ -130,7 +115,8 @@ void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
   outcome.merit_ratio.reset(), outcome.speed_ratio.reset();
   if (outcome.best.empty()) return;
   const Record *found = find(records, outcome.found), *best = find(records, outcome.best);
-  const SearchGoal goal{*merit_from_string(outcome.merit), outcome.max_slowdown, outcome.hour_price, outcome.kwh_price};
+  const SearchGoal goal{*named<SearchMerit>(outcome.merit), outcome.max_slowdown, outcome.hour_price,
+                        outcome.kwh_price};
   if (found == nullptr || best == nullptr) return;
   const std::optional<Estimate> before = merit_of(*found, goal, outcome.scope), after = merit_of(*best, goal, outcome.scope);
   if (!before || !after) {

@@ -14,10 +14,8 @@ namespace tw::results {
 /// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
 /// 1996); currency, for the time of all nodes and for the joules.
 enum class SearchMerit { energy, edp, cost };
-const char* to_string(SearchMerit merit);
-/// Nullopt for an unknown name.
-std::optional<SearchMerit> merit_from_string(const std::string& name);
-const std::vector<std::string>& merit_names();
+template <>
+inline constexpr std::array name_list<SearchMerit> = {"energy", "edp", "cost"};
 
 struct SearchGoal {
   SearchMerit merit = SearchMerit::energy;

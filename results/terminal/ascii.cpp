@@ -1,30 +1,17 @@
-#include "results/terminal/ascii.hpp"
+#include "results/terminal/lines.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
 namespace tw::results::text {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> signs = {{{"µ", "u"},
-                                                                                {"÷", "/"},
-                                                                                {"×", "x"},
-                                                                                {"±", "+-"},
-                                                                                {"°", ""},
-                                                                                {"─", "-"},
-                                                                                {"–", "-"},
-                                                                                {"…", ".."},
-                                                                                {"→", "->"},
-                                                                                {"≤", "<="},
-                                                                                {"≥", ">="},
-                                                                                {"₂", "2"},
-                                                                                {"€", "EUR"},
-                                                                                {"’", "'"},
-                                                                                {"·", "*"}}};
+constexpr std::pair<std::string_view, std::string_view> signs[] = {
+    {"µ", "u"},  {"÷", "/"},  {"×", "x"},  {"±", "+-"}, {"°", ""},    {"─", "-"}, {"–", "-"}, {"…", ".."},
+    {"→", "->"}, {"≤", "<="}, {"≥", ">="}, {"₂", "2"},  {"€", "EUR"}, {"’", "'"}, {"·", "*"}};
 
 }  // namespace
 
@@ -39,7 +26,7 @@ std::string ascii(const std::string& text) {
     const std::size_t length = std::min<std::size_t>(lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2, text.size() - at);
     const std::string_view sign = std::string_view(text).substr(at, length);
     if (const auto ours = std::ranges::find(signs, sign, &std::pair<std::string_view, std::string_view>::first);
-        ours != signs.end()) {
+        ours != std::end(signs)) {
       out += ours->second;
     } else {
       unsigned code = lead & (0xffu >> (length + 1));

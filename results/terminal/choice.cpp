@@ -1,7 +1,6 @@
 #include "results/terminal/choice.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +9,7 @@
 #include "results/record/text.hpp"
 #include "results/selection/pareto.hpp"
 #include "results/selection/search.hpp"
-#include "results/terminal/paint.hpp"
+#include "results/terminal/lines.hpp"
 
 namespace tw::results {
 namespace {
@@ -45,15 +44,16 @@ std::string alike_ids(const Report& report, const Front& front) {
   for (std::size_t i = 0; i < std::min(front.alike.size(), most_named); ++i)
     ids.push_back(report.records[front.alike[i]].id);
   const std::size_t more = front.alike.size() - ids.size();
-  return fmt::format("{}{}", fmt::join(ids, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+  return join(ids, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 }  // namespace
 
 std::string merit_words(const SearchOutcome& outcome) {
   const std::string scope = outcome.scope == Scope::none ? "no" : to_string(outcome.scope);
-  if (outcome.merit == "energy") return scope + " energy a sample";
-  return outcome.merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
+  const std::optional<SearchMerit> merit = named<SearchMerit>(outcome.merit);
+  if (merit == SearchMerit::energy) return scope + " energy a sample";
+  return merit == SearchMerit::edp ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
 }
 
 std::string front_text(const Report& report, const TableStyle& style) {
@@ -91,8 +91,9 @@ std::string front_text(const Report& report, const TableStyle& style) {
                          front.cheapest == place ? "  " + paint.bold("cheapest") : "");
     }
     if (!front.alike.empty())
-      out += "    " + wrap("not distinguishable from these by their intervals: " + alike_ids(report, front),
-                           static_cast<std::size_t>(style.width), 4) + "\n";
+      out += "    " +
+             wrap("not distinguishable from these by their intervals: " + alike_ids(report, front), style.width, 4) +
+             "\n";
   }
   return out;
 }
@@ -115,11 +116,11 @@ std::string search_text(const Report& report, const TableStyle& style) {
     else
       line = fmt::format("{}: no better setting is shown. {} looked best, but {}{}", outcome.workload, best, outcome.reason,
                          changes.empty() ? "" : ": " + changes);
-    out += "  " + paint.bold(wrap(line, static_cast<std::size_t>(style.width), 4)) + "\n";
+    out += "  " + paint.bold(wrap(line, style.width, 4)) + "\n";
     line = reach_of(report, outcome);
     if (!outcome.best.empty()) line += ". The best and the found settings were measured once more, one right after the other";
     line += fmt::format(". Allowed slowdown against the found settings: {} %", significant(100 * outcome.max_slowdown));
-    out += "    " + wrap(line, static_cast<std::size_t>(style.width), 4) + "\n";
+    out += "    " + wrap(line, style.width, 4) + "\n";
   }
   return out;
 }

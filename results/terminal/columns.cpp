@@ -14,18 +14,11 @@ namespace {
 
 using namespace text;
 
-using Scopes = std::map<Scope, std::optional<Estimate>>;
-
 constexpr int most_important = 100;  // and its interval next
 
 std::string half_width(const Estimate& e) {
   if (!e.low || !e.high || e.value == 0) return "-";
   return significant(100 * (*e.high - *e.low) / 2 / std::abs(e.value), 2) + " %";
-}
-
-std::optional<Estimate> of_scope(const Scopes& scopes, Scope scope) {
-  const auto found = scopes.find(scope);
-  return found == scopes.end() ? std::nullopt : found->second;
 }
 
 class Columns {
@@ -85,46 +78,34 @@ class Columns {
 
 std::vector<Column> number_columns(const std::vector<Record>& records, Intervals intervals, const Order& order) {
   Columns columns(records, intervals, order);
-  const auto count = [](double v) { return si(v); };
+  const auto figure = [](double v) { return si(v); };
   const auto seconds = [](double v) { return duration(v); };
+  const auto of = [](std::optional<Estimate> Summary::*member) {
+    return [member](const Summary& s) { return s.*member; };
+  };
   const auto of_target = [](std::optional<Estimate> ToTarget::*member) {
     return [member](const Summary& s) { return s.to_target ? (*s.to_target).*member : std::nullopt; };
   };
-  columns.add("to target", 12, 9, "time-to-target", Scope::none, of_target(&ToTarget::time_s), seconds, true);
-  columns.add("steps", 9, 0, "steps-to-target", Scope::none, of_target(&ToTarget::steps), count, true);
-  columns.add(
-      "cost", 8, 6, "cost-to-target", Scope::none, of_target(&ToTarget::cost), [](double v) { return significant(v); },
-      true);
-  columns.add(
-      "samples/s", 11, 10, "throughput", Scope::none, [](const Summary& s) { return s.samples_per_s; }, count);
-  columns.add(
-      "tokens/s", 2, 0, "", Scope::none, [](const Summary& s) { return s.tokens_per_s; }, count);
-  columns.add(
-      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none,
-      [](const Summary& s) { return s.step_time_s; }, seconds);
-  columns.add(
-      "FLOP/s", 4, 0, "flops", Scope::none, [](const Summary& s) { return s.flops_per_s; }, count);
+  columns.add("to target", 12, 9, "time-to-target", "", of_target(&ToTarget::time_s), seconds, true);
+  columns.add("steps", 9, 0, "steps-to-target", "", of_target(&ToTarget::steps), figure, true);
+  columns.add("cost", 8, 6, "cost-to-target", "", of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
+  columns.add("samples/s", 11, 10, "throughput", "", of(&Summary::samples_per_s), figure);
+  columns.add("tokens/s", 2, 0, "", "", of(&Summary::tokens_per_s), figure);
+  columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "", of(&Summary::step_time_s),
+              seconds);
+  columns.add("FLOP/s", 4, 0, "flops", "", of(&Summary::flops_per_s), figure);
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
-  std::vector<Scope> scopes(std::begin(scopes_in_order),
-                            std::end(scopes_in_order));  // who finds room first stands first
-  for (const Record& r : records)
-    for (const auto& [scope, joules] : r.summary.energy_j)
-      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
-  std::erase_if(scopes, [&](Scope scope) {  // that nothing was read of
-    return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
-  });
-  for (Scope scope : scopes) {
+  for (const std::string& scope : measured_scopes(records)) {  // who finds room first stands first
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };
-    columns.add(scope + " J", 3, 1, "energy-to-target", scope, joules, count, true);
-    columns.add(
-        scope + " FLOP/J", 9, 8, "efficiency", scope, [&](const Summary& s) { return of_scope(s.flops_per_w, scope); },
-        count);
+    const auto by_scope = [&](ByScope Summary::*member) {
+      return [&scope, member](const Summary& s) { return of_scope(s.*member, scope); };
+    };
+    columns.add(scope + " J", 3, 1, "energy-to-target", scope, joules, figure, true);
+    columns.add(scope + " FLOP/J", 9, 8, "efficiency", scope, by_scope(&Summary::flops_per_w), figure);
     if (order.merit != nullptr && order.merit->name == std::string_view("samples-per-joule") && order.scope == scope)
-      columns.add(
-          scope + " samples/J", 9, 8, "samples-per-joule", scope,
-          [&](const Summary& s) { return of_scope(s.samples_per_j, scope); }, count);
+      columns.add(scope + " samples/J", 9, 8, "samples-per-joule", scope, by_scope(&Summary::samples_per_j), figure);
   }
   return columns.take();
 }

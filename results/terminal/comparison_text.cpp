@@ -1,7 +1,6 @@
 #include "results/terminal/comparison_text.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +10,10 @@
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
-#include "results/record/text.hpp"
-#include "results/terminal/ascii.hpp"
 #include "results/cost/cost_words.hpp"
+#include "results/record/text.hpp"
 #include "results/terminal/cost_text.hpp"
 #include "results/terminal/lines.hpp"
-#include "results/terminal/paint.hpp"
 
 namespace tw::results {
 namespace {
@@ -50,9 +47,7 @@ class Writer {
  private:
   const std::string& reference() const { return c_.systems[c_.reference].name; }
   const std::string& name(std::size_t system) const { return c_.systems[system].name; }
-  std::string wrapped(const std::string& text, std::size_t indent) const {
-    return wrap(text, static_cast<std::size_t>(style_.width), indent);
-  }
+  std::string wrapped(const std::string& text, std::size_t indent) const { return wrap(text, style_.width, indent); }
   void heading(const std::string& text) { out_ += (out_.empty() ? "" : "\n") + paint_.bold(wrapped(text, 0)) + "\n"; }
   /// A line of two spaces; what follows is indented.
   void item(const std::string& text, std::size_t indent) {
@@ -70,7 +65,7 @@ class Writer {
       const auto line = [&](const std::string& label, const std::string& text) {
         out_ += "  " + label + "  " + wrapped(text, width + 4) + "\n";
       };
-      line(paint_.cyan(pad_right(s.name, width)), fmt::format("{}", fmt::join(s.paths, ", ")));
+      line(paint_.cyan(pad_right(s.name, width)), join(s.paths, ", "));
       const std::string started = s.started_at.empty() ? "" : s.started_at.front();
       line(pad_right("", width),
            (s.hosts.empty() ? "hosts unknown" : s.hosts) + (s.devices.empty() ? "" : "; ranks: " + s.devices));
@@ -125,8 +120,7 @@ class Writer {
       if (!d.why.empty()) text += ": " + d.why;
       const std::string label = pad_right(d.what, width);
       out_ += "  " + (d.blocking ? paint_.red("blocks") : paint_.dim("noted ")) + "  " +
-              (d.blocking ? paint_.bold(label) : label) + "  " +
-              beside(text, static_cast<std::size_t>(style_.width), 12 + width) + "\n";
+              (d.blocking ? paint_.bold(label) : label) + "  " + beside(text, style_.width, 12 + width) + "\n";
     }
   }
 
@@ -154,7 +148,7 @@ class Writer {
   };
   void lines(const std::string& title, const std::vector<Line>& all) {
     if (!title.empty()) out_ += "  " + title + "\n";
-    const std::size_t names = name_width(), width = static_cast<std::size_t>(style_.width);
+    const std::size_t names = name_width(), width = style_.width;
     std::size_t longest = 0;  // verdict
     for (const Line& line : all)
       longest = std::max(longest, columns(words::verdict(*line.ratio)) + (notes_.empty() ? 0 : 4));
@@ -165,10 +159,9 @@ class Writer {
                          "  " + pad_left(line.change, change_width_) + "  " +
                          pad_right(line.interval, interval_width_) + "  ";
       if (narrow) {
-        std::vector<std::string> parts = {line.figure, line.change, line.interval};
-        std::erase(parts, "");
+        const std::string figures = join_said({line.figure, line.change, line.interval}, "  ");
         text = "    " + name(line.system) + "\n      ";
-        if (!parts.empty()) text += wrap(fmt::format("{}", fmt::join(parts, "  ")), width, 6) + "\n      ";
+        if (!figures.empty()) text += wrap(figures, width, 6) + "\n      ";
       }
       const std::size_t indent = narrow ? 6 : beside_figures;
       const std::string open = words::open_points(*line.ratio, c_.replicates);
@@ -178,10 +171,10 @@ class Writer {
       } else if (!open.empty()) {
         // Beside the verdict where half of it finds room, else under the figures.
         const std::size_t used = indent + columns(words::verdict(*line.ratio)) + 2;
-        if (used + columns(open) <= static_cast<std::size_t>(style_.width))
+        if (used + columns(open) <= width)
           text += ": " + open;
         else
-          text += "\n        " + paint_.dim(wrap(open, static_cast<std::size_t>(style_.width), 8));
+          text += "\n        " + paint_.dim(wrap(open, width, 8));
       }
       out_ += text + "\n";
     }

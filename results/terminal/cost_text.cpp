@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost.hpp"
-#include "results/record/text.hpp"
-#include "results/terminal/ascii.hpp"
 #include "results/cost/cost_words.hpp"
+#include "results/record/text.hpp"
 #include "results/terminal/lines.hpp"
-#include "results/terminal/paint.hpp"
 
 namespace tw::results {
 
@@ -36,8 +33,7 @@ std::string price_inputs(const CostReport& report, const TableStyle& style) {
     const std::string from = one.is_default      ? " (not given)"
                              : one.name == "PUE" ? " (" + printable(report.price.pue_source) + ")"
                                                  : "";
-    out += "  " + pad_right(one.name, width) + "  " +
-           beside(one.value() + from, static_cast<std::size_t>(style.width), width + 4) + "\n";
+    out += "  " + pad_right(one.name, width) + "  " + beside(one.value() + from, style.width, width + 4) + "\n";
   }
   return out;
 }
@@ -45,13 +41,14 @@ std::string price_inputs(const CostReport& report, const TableStyle& style) {
 std::string cost_text(const CostReport& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out = paint.bold("Inputs") + "\n" + price_inputs(report, style);
-  const auto line = [&](const std::string& label, const std::string& text) {
-    out += "  " + pad_right(label, 19) + beside(text, static_cast<std::size_t>(style.width), 21) + "\n";
+  const auto line = [&](const std::string& label, const std::string& text, bool is_doubtful = false) {
+    const std::string wrapped = beside(text, style.width, 21);
+    out += "  " + pad_right(label, 19) + (is_doubtful ? paint.yellow(wrapped) : wrapped) + "\n";
   };
   for (const RecordCost& r : report.records) {
     out += "\n" + paint.bold(r.id) + "\n";
     if (!r.reason.empty()) {
-      out += "  " + paint.red(wrap("no cost: " + r.reason, static_cast<std::size_t>(style.width), 4)) + "\n";
+      out += "  " + paint.red(wrap("no cost: " + r.reason, style.width, 4)) + "\n";
       continue;
     }
     line("nodes", std::to_string(r.nodes));
@@ -61,12 +58,8 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
       line("power", power);
     }
     const bool bound = r.basis != CostBasis::complete;
-    if (bound)
-      out += "  " + pad_right("basis", 19) +
-             paint.yellow(beside(r.basis_note, static_cast<std::size_t>(style.width), 21)) + "\n";
-    if (!bound && !r.energy_note.empty())  // which else says the same
-      out += "  " + pad_right("energy", 19) +
-             paint.yellow(beside(r.energy_note, static_cast<std::size_t>(style.width), 21)) + "\n";
+    if (bound) line("basis", r.basis_note, true);
+    if (!bound && !r.energy_note.empty()) line("energy", r.energy_note, true);  // the basis says the same
     const std::string least = r.energy_is_whole ? ", " : ", at least ";
     for (const CostFigure& f : r.figures) {
       if (!f.total) {
@@ -81,28 +74,27 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
       line(words::per(f.per), text);
     }
     if (r.sensitivity.empty()) continue;
-    out += "  " +
-           paint.dim(wrap(fmt::format("cost of {} if one input is {:.3g} % lower or higher, with the change; largest effect first:",
-                                      words::per(r.of), 100 * report.sensitivity_share),
-                          static_cast<std::size_t>(style.width), 2)) +
-           "\n";
+    const std::string head = fmt::format(
+        "cost of {} if one input is {:.3g} % lower or higher, with the change; largest effect first:", words::per(r.of),
+        100 * report.sensitivity_share);
+    out += "  " + paint.dim(wrap(head, style.width, 2)) + "\n";
     std::size_t names = 0;
     for (const Sensitivity& s : r.sensitivity) names = std::max(names, columns(words::turned_input(s.input)));
     for (const Sensitivity& s : r.sensitivity) {
       const std::string name = words::turned_input(s.input);
       const std::string input = fmt::format("{}, {} ({} to {})", words::change_at_less(s), words::change_at_more(s),
                                             significant(s.low), significant(s.high));
-      const std::string row = fmt::format("    {}  {} to {} {}", pad_right(name, names),
-                                           pad_left(significant(s.cost_low), 8), pad_left(significant(s.cost_high), 8),
-                                           report.currency);
-      const auto width = static_cast<std::size_t>(style.width);
-      if (columns(row) <= width)
-        out += row + (columns(row) + 2 + columns(input) <= width ? "  " + input : "\n      " + wrap(input, width, 6)) + "\n";
+      const std::string low = significant(s.cost_low), high = significant(s.cost_high);
+      const std::string row = "    " + pad_right(name, names) + "  " + pad_left(low, 8) + " to " + pad_left(high, 8) +
+                              " " + report.currency;
+      const std::size_t used = columns(row);
+      if (used + 2 + columns(input) <= style.width)
+        out += row + "  " + input + "\n";
+      else if (used <= style.width)
+        out += row + "\n      " + wrap(input, style.width, 6) + "\n";
       else
         out += "    " + name + "\n      " +
-               wrap(fmt::format("{} to {} {} {}", significant(s.cost_low), significant(s.cost_high), report.currency, input),
-                    width, 6) +
-               "\n";
+               wrap(low + " to " + high + " " + report.currency + " " + input, style.width, 6) + "\n";
     }
   }
   return style.unicode ? out : ascii(out);

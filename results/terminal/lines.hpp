@@ -1,10 +1,11 @@
-// Text beside its label, on terminals of any width. Internal to results/.
+// Text on terminals: beside its label, whatever their width, in colour, or in ASCII alone. Internal to results/.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
+#include "results/record/names.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results::text {
@@ -22,5 +23,30 @@ inline std::string beside(const std::string& text, std::size_t width, std::size_
     return wrap(text, width, indent);
   return "\n" + std::string(own_indent, ' ') + wrap(text, width, own_indent);
 }
+
+/// Of printable UTF-8: our own signs by those that stand for them (µs is us, ± is +-), all else, which is in names of
+/// others, as visible escapes: "\u00fc".
+std::string ascii(const std::string& text);
+
+/// Wraps text in SGR escape sequences, or leaves it alone. Pad before painting: escapes have no width.
+class Paint {
+ public:
+  explicit Paint(bool on) : on_(on) {}
+  std::string bold(const std::string& text) const { return wrap("1", text); }
+  std::string dim(const std::string& text) const { return wrap("2", text); }
+  std::string red(const std::string& text) const { return wrap("31", text); }
+  std::string green(const std::string& text) const { return wrap("32", text); }
+  std::string yellow(const std::string& text) const { return wrap("33", text); }
+  std::string cyan(const std::string& text) const { return wrap("36", text); }
+  std::string status(Status status, const std::string& text) const {
+    return status == Status::valid ? green(text) : status == Status::unsupported ? dim(text) : red(text);
+  }
+
+ private:
+  std::string wrap(const char* code, const std::string& text) const {
+    return on_ && !text.empty() ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
+  }
+  bool on_;
+};
 
 }  // namespace tw::results::text

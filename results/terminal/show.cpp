@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <vector>
 
@@ -13,9 +12,8 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/ascii.hpp"
 #include "results/terminal/choice.hpp"
-#include "results/terminal/paint.hpp"
+#include "results/terminal/lines.hpp"
 #include "results/terminal/show_words.hpp"
 #include "results/terminal/tables.hpp"
 
@@ -53,11 +51,10 @@ class Shower {
     title("Points");
     out_ += summary_table(report_, style_);
     if (const std::size_t missing = missing_points(report_).size(); missing > 0)
-      out_ += "\n  " + paint_.yellow("! ") +
-              wrap(count(missing, "point") + " of the plan " +
-                       (missing == 1 ? "has" : "have") + " no record",
-                   width(), 4) +
-              "\n";
+      out_ +=
+          "\n  " + paint_.yellow("! ") +
+          wrap(count(missing, "point") + " of the plan " + (missing == 1 ? "has" : "have") + " no record", width(), 4) +
+          "\n";
     if (const std::string text = search_text(report_, style_); !text.empty()) {
       title("Search");
       out_ += text;
@@ -69,7 +66,7 @@ class Shower {
     for (const Record* r : in_order(report_.records, style_.order))
       if (has_run(*r)) point(*r);
   }
-  std::size_t width() const { return static_cast<std::size_t>(style_.width); }
+  std::size_t width() const { return style_.width; }
   void title(const std::string& text) { out_ += "\n" + paint_.bold(text) + "\n"; }
   /// One labelled line of a block, wrapped under itself.
   void line(const std::string& label, const std::string& text) {
@@ -80,6 +77,11 @@ class Shower {
     out_ += wrap(text, width(), 2 + label_width) + "\n";
   }
 
+  /// Lines of one block, of which the first has its label.
+  void lines(const std::string& label, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) line(&text == texts.data() ? label : "", text);
+  }
+
   void head() {
     const Program& p = report_.program;
     const Context& c = report_.context;
@@ -87,13 +89,13 @@ class Shower {
     line("suite", plan_words(report_.plan));
     line("started", c.started_at + (c.finished_at.empty() ? ", not finished" : ", finished " + c.finished_at));
     parts();
-    line("command", join(c.argv, " "));
+    line("command", join_said(c.argv, " "));
     line("launcher", c.launcher);
     std::vector<std::string> versions, variables;
     for (const auto& [name, version] : c.versions) versions.push_back(name + " " + version);
     for (const auto& [name, value] : c.environment) variables.push_back(name + "=" + value);
-    line("versions", join(versions, ", "));
-    line("environment", join(variables, " "));
+    line("versions", join_said(versions, ", "));
+    line("environment", join_said(variables, " "));
   }
 
   /// How often the run was resumed, and what each launch did.
@@ -103,14 +105,13 @@ class Shower {
     std::string label = "resumed";
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Context& c = parts[i].context ? *parts[i].context : report_.context;
-      const auto measured = static_cast<std::int64_t>(parts[i].points.size());
       std::vector<std::string> hosts;
       for (const HostInfo& host : c.hosts) hosts.push_back(host.name);
       line(label,
-           fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(), count(measured, "point"),
-                       join(hosts, ", "), c.started_at,
+           fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(),
+                       count(parts[i].points.size(), "point"), join_said(hosts, ", "), c.started_at,
                        c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
-                       parts[i].forced_over.empty() ? "" : "; forced over: " + join(parts[i].forced_over, "; ")));
+                       parts[i].forced_over.empty() ? "" : "; forced over: " + join_said(parts[i].forced_over, "; ")));
       label.clear();
     }
   }
@@ -119,13 +120,14 @@ class Shower {
     title("Hosts");
     for (const HostInfo& h : report_.context.hosts) {
       const auto known = [](int n, const char* noun) { return n > 0 ? count(n, noun) : std::string(); };
-      line(h.name, join({h.cpu, known(h.sockets, "socket"), known(h.cores, "core"),
-                         known(h.hardware_threads, "hardware thread"), known(h.numa_nodes, "NUMA node"),
-                         bytes(static_cast<double>(h.memory_bytes))},
-                        ", "));
-      line("", join({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
-                     h.container ? "container " + *h.container : "no container seen"},
-                    ", "));
+      line(h.name, join_said({h.cpu, known(h.sockets, "socket"), known(h.cores, "core"),
+                              known(h.hardware_threads, "hardware thread"), known(h.numa_nodes, "NUMA node"),
+                              bytes(static_cast<double>(h.memory_bytes))},
+                             ", "));
+      line("",
+           join_said({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
+                      h.container ? "container " + *h.container : "no container seen"},
+                     ", "));
       std::vector<std::string> state;
       if (h.cpu_governor) state.push_back("governor " + *h.cpu_governor);
       if (h.cpu_min_mhz && h.cpu_max_mhz)
@@ -134,8 +136,8 @@ class Shower {
       if (h.cgroup_cpu_limit) state.push_back("CPU limit " + *h.cgroup_cpu_limit);
       if (h.cgroup_memory_limit_bytes)
         state.push_back("memory limit " + bytes(static_cast<double>(*h.cgroup_memory_limit_bytes)));
-      line("", join(state, ", "));
-      line("", join(h.nics, ", "));
+      line("", join_said(state, ", "));
+      line("", join_said(h.nics, ", "));
     }
   }
 
@@ -143,10 +145,10 @@ class Shower {
     title("Devices");
     for (const DeviceEntry& d : report_.context.devices)
       line(fmt::format("rank {}", d.rank),
-           join({d.host, d.kind, d.name, d.uuid, d.instruction_set,
-                 count(d.threads, "thread") + (d.affinity.empty() ? "" : " on CPU " + ranges(d.affinity)),
-                 join(d.libraries, ", ")},
-                ", "));
+           join_said({d.host, d.kind, d.name, d.uuid, d.instruction_set,
+                      count(d.threads, "thread") + (d.affinity.empty() ? "" : " on CPU " + ranges(d.affinity)),
+                      join_said(d.libraries, ", ")},
+                     ", "));
   }
 
   void meters() {
@@ -155,10 +157,9 @@ class Shower {
     for (const MeterEntry& m : report_.context.meters) {
       std::string text = m.host + ", ";
       if (m.available) {
-        text += join({to_string(m.scope), to_string(m.method),
-                      m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
-                      m.counted ? "counted" : "not counted: " + m.reason},
-                     ", ");
+        text += join_said({m.scope, m.method, m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
+                           m.counted ? "counted" : "not counted: " + m.reason},
+                          ", ");
       } else {
         text += "not available: " + m.reason;
       }
@@ -191,27 +192,13 @@ class Shower {
       for (const CounterRow& row : trial.counters)
         if (row.change != 0) counters[row.host + " " + row.domain + " " + row.quantity] += row.change;
     }
-    std::string label = "telemetry";
-    for (const auto& [name, sum] : series) {
-      if (sum.count == 0) continue;
-      line(label, name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" + significant(sum.minimum) + " … " +
-                      significant(sum.maximum) + ")");
-      label.clear();
-    }
-    for (const auto& [name, change] : counters) {
-      line(label, name + ": +" + significant(change));
-      label.clear();
-    }
-  }
-
-  static std::string interval(const Estimate& e, const std::string& unit) {
-    std::string text = si(e.value, unit);
-    if (e.low && e.high) text += " [" + si(*e.low) + ", " + si(*e.high) + "]";
-    return text;
-  }
-
-  static std::string span(const Estimate& e) {
-    return duration(e.value) + (e.low && e.high ? " [" + duration(*e.low) + ", " + duration(*e.high) + "]" : "");
+    std::vector<std::string> texts;
+    for (const auto& [name, sum] : series)
+      if (sum.count > 0)
+        texts.push_back(name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" +
+                        significant(sum.minimum) + " … " + significant(sum.maximum) + ")");
+    for (const auto& [name, change] : counters) texts.push_back(name + ": +" + significant(change));
+    lines("telemetry", texts);
   }
 
   void point(const Record& r) {
@@ -234,21 +221,20 @@ class Shower {
     std::vector<std::string> windows;
     for (const Trial& t : r.trials)
       windows.push_back(count(t.step_time_s.size(), "step") + " in " + duration(t.window_s));
-    line("trials", join(windows, ", "));
+    line("trials", join_said(windows, ", "));
     std::vector<std::string> unstable;
     for (const Instability& one : find_instability(r)) unstable.push_back(to_string(one.flag) + (": " + one.text));
-    line("stability", join(unstable, "; "));
+    line("stability", join_said(unstable, "; "));
     throughput(r);
     if (s.flops_per_s) {
-      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + flops_of_sample(s));
+      line("compute", si(*s.flops_per_s, "FLOP/s") + ", " + flops_of_sample(s));
       line("FLOP rule", s.flops_rule);
     }
     const std::optional<double> of_ceiling = credible_of_ceiling(s);
-    line("of ceiling", of_ceiling
-                           ? significant(*of_ceiling) + " of " +
-                                 figure_or_absent(s.ceiling_flops_per_s, [](double v) { return si(v, "FLOP/s"); }) +
-                                 ", the rate of its own products timed alone"
-                           : "absent: " + why_no_of_ceiling(s));
+    line("of ceiling", of_ceiling ? significant(*of_ceiling) + " of " +
+                                        (s.ceiling_flops_per_s ? si(*s.ceiling_flops_per_s, "FLOP/s") : "absent") +
+                                        ", the rate of its own products timed alone"
+                                  : "absent: " + why_no_of_ceiling(s));
     line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
     step_times(r);
     phases_of(r);
@@ -258,7 +244,7 @@ class Shower {
       std::sort(shares.rbegin(), shares.rend());
       std::vector<std::string> parts;
       for (const auto& [share, op] : shares) parts.push_back(op + " " + percent(share));
-      line("operators", join(parts, ", "));
+      line("operators", join_said(parts, ", "));
     }
     loss(r);
     energy(r);
@@ -283,14 +269,16 @@ class Shower {
 
   void throughput(const Record& r) {
     const auto rate = [](const std::optional<Estimate>& e, const char* unit) {
-      return e ? interval(*e, unit) : std::string();
+      return e ? si(*e, unit) : std::string();
     };
     line("throughput",
-         join({rate(r.summary.samples_per_s, "samples/s"), rate(r.summary.tokens_per_s, "tokens/s")}, ", "));
+         join_said({rate(r.summary.samples_per_s, "samples/s"), rate(r.summary.tokens_per_s, "tokens/s")}, ", "));
   }
 
   void verdict(const Record& r) {
-    line("verdict", join({to_string(r.verdict.status), join(flag_names(r), ", "), join(r.verdict.reasons, "; ")}, ": "));
+    line("verdict",
+         join_said({to_string(r.verdict.status), join_said(flag_names(r), ", "), join_said(r.verdict.reasons, "; ")},
+                   ": "));
   }
 
   /// Runs to a target have each its own.
@@ -299,7 +287,7 @@ class Shower {
     for (const Trial& trial : r.trials)
       if (trial.target_run) all.push_back(std::to_string(trial.target_run->seed));
     if (all.empty()) return "seed " + std::to_string(r.workload.seed);
-    return (all.size() == 1 ? "seed " : "seeds ") + join(all, ", ");
+    return (all.size() == 1 ? "seed " : "seeds ") + join_said(all, ", ");
   }
 
   void target(const Record& r) {
@@ -312,11 +300,11 @@ class Shower {
                                   : " nats over a floor of " + significant(t.floor, 4)) +
              fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
-      std::vector<std::string> parts = {span(*reached->time_s), interval(*reached->steps, "steps"),
-                                        interval(*reached->samples, "samples")};
+      std::vector<std::string> parts = {duration(*reached->time_s), si(*reached->steps, "steps"),
+                                        si(*reached->samples, "samples")};
       for (const auto& [scope, joules] : reached->energy_j)
-        if (joules) parts.push_back(scope + " " + interval(*joules, "J"));
-      line("to target", join(parts, ", "));
+        if (joules) parts.push_back(scope + " " + si(*joules, "J"));
+      line("to target", join_said(parts, ", "));
     } else if (reached) {
       line("to target", "never: " + reached->reason);
     }
@@ -351,7 +339,7 @@ class Shower {
         parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
                         seen);
       }
-    line("setting", join(parts, "; "));
+    line("setting", join_said(parts, "; "));
   }
 
   void step_times(const Record& r) {
@@ -378,7 +366,7 @@ class Shower {
     if (whole == 0) {
       std::vector<std::string> parts;
       for (const auto& [phase, mean] : phases) parts.push_back(phase + " " + duration(mean) + ", " + percent(mean / step));
-      return line("phases", join(parts, "; "));
+      return line("phases", join_said(parts, "; "));
     }
     std::string label = "phases";
     for (const auto& [phase, mean] : phases) {
@@ -402,23 +390,21 @@ class Shower {
 
   void energy(const Record& r) {
     const Summary& s = r.summary;
-    std::string label = "energy";
+    std::vector<std::string> texts;
     for (const auto& [scope, joules] : s.energy_j) {
       if (!joules) continue;
-      std::string text = scope + ": " + interval(*joules, "J") + " a trial";
+      std::string text = scope + ": " + si(*joules, "J") + " a trial";
       // Of one or two trials there is no interval; what the meters may be wrong by is known all the same.
       if (const auto trials = valid_trials(r); !joules->low && !trials.empty()) {
         const double half = uncertainty_of(*trials.front(), scope);
         if (half > 0) text += " (± " + si(half, "J") + " by the meters)";
       }
-      if (const auto found = s.flops_per_w.find(scope); found != s.flops_per_w.end() && found->second)
-        text += ", " + interval(*found->second, "FLOP/J");
-      if (const auto found = s.samples_per_j.find(scope); found != s.samples_per_j.end() && found->second)
-        text += ", " + interval(*found->second, "samples/J");
-      line(label, text);
-      label.clear();
+      if (const auto figure = of_scope(s.flops_per_w, scope)) text += ", " + si(*figure, "FLOP/J");
+      if (const auto figure = of_scope(s.samples_per_j, scope)) text += ", " + si(*figure, "samples/J");
+      texts.push_back(std::move(text));
     }
-    if (!s.energy_reason.empty()) line(label, "absent: " + s.energy_reason);
+    if (!s.energy_reason.empty()) texts.push_back("absent: " + s.energy_reason);
+    lines("energy", texts);
     estimated(r);
     for (const LeftOut& row : left_out(r)) {
       const bool of_some = row.trials.size() < r.trials.size();
@@ -469,13 +455,12 @@ class Shower {
         Sum& sum = sums[(report_.context.hosts.size() > 1 ? row.host + ", " : "") + row.scope + " by " + row.domain];
         sum.joules += *row.energy_j, sum.seconds += *row.window_s, ++sum.trials;
       }
-    std::string label = "estimate";
-    for (const auto& [name, sum] : sums) {
-      line(label,
-           fmt::format("{}: {} a trial, {} mean: modelled, not measured, and in no other figure", name,
-                       si(sum.joules / static_cast<double>(sum.trials), "J"), si(sum.joules / sum.seconds, "W")));
-      label.clear();
-    }
+    std::vector<std::string> texts;
+    for (const auto& [name, sum] : sums)
+      texts.push_back(fmt::format("{}: {} a trial, {} mean: modelled, not measured, and in no other figure", name,
+                                  si(sum.joules / static_cast<double>(sum.trials), "J"),
+                                  si(sum.joules / sum.seconds, "W")));
+    lines("estimate", texts);
   }
 
   const Report& report_;

@@ -17,25 +17,16 @@
 
 namespace tw::results::show {
 
-using text::count;
+using text::count, text::join_said;
 
-inline std::string join(const std::vector<std::string>& parts, const std::string& separator) {
-  std::string text;
-  for (const std::string& part : parts)
-    if (!part.empty()) text += (text.empty() ? "" : separator) + part;
-  return text;
-}
 /// "quick, plan 3963975972f9", and the kit that it is of.
 inline std::string plan_words(const PlanInfo& plan) {
   const std::string words = plan.suite + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
-  return plan.kit ? join({words, join({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ") : words;
-}
-template <class T, class F>
-std::string figure_or_absent(const std::optional<T>& value, F print) {
-  return value ? print(*value) : std::string("absent");
+  return plan.kit ? join_said({words, join_said({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ")
+                  : words;
 }
 inline std::string time_or_absent(const std::optional<double>& value) {
-  return figure_or_absent(value, [](double v) { return text::duration(v); });
+  return value ? text::duration(*value) : "absent";
 }
 inline std::string percent(double share) { return text::significant(100 * share, share < 0.01 ? 2 : 3) + " %"; }
 
@@ -112,7 +103,7 @@ inline std::string cost_words(const Record& r) {
       e.low && e.high ? " [" + text::significant(*e.low) + ", " + text::significant(*e.high) + "]" : "";
   const std::string of_joules =
       reached->cost_scope ? fmt::format(" and {} a kWh of {} joules", r.prices->kwh_price, *reached->cost_scope) : "";
-  return fmt::format("{}{}, by seed {}; at {} an hour{}", text::significant(e.value), ends, join(runs, ", "),
+  return fmt::format("{}{}, by seed {}; at {} an hour{}", text::significant(e.value), ends, join_said(runs, ", "),
                      r.prices->hour_price, of_joules);
 }
 

@@ -10,9 +10,8 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/ascii.hpp"
 #include "results/terminal/columns.hpp"
-#include "results/terminal/paint.hpp"
+#include "results/terminal/lines.hpp"
 
 namespace tw::results {
 namespace {
@@ -37,12 +36,12 @@ class Footnotes {
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i) {
       constexpr std::size_t least_room = 24;  // beside the names; in a narrower terminal the notes stand under them
-      const auto width = static_cast<std::size_t>(style.width);
-      const bool beside = 5 + name_width + 2 + least_room <= width;
+      const bool beside = 5 + name_width + 2 + least_room <= style.width;
       const std::size_t indent = beside ? 5 + name_width + 2 : 5;
-      text += "  " + paint.yellow(letter(i)) + "  " +
-              (beside ? paint.bold(pad_right(flags_[i].name, name_width)) + "  " : paint.bold(flags_[i].name) + "\n     ") +
-              wrap(notes_[i], width, indent) + "\n";
+      text +=
+          "  " + paint.yellow(letter(i)) + "  " +
+          (beside ? paint.bold(pad_right(flags_[i].name, name_width)) + "  " : paint.bold(flags_[i].name) + "\n     ") +
+          wrap(notes_[i], style.width, indent) + "\n";
     }
     return text;
   }
@@ -56,8 +55,7 @@ class Footnotes {
   std::vector<std::string> notes_;
 };
 
-/// A point's name in lines of `width` columns at most, broken behind its slashes; the following ones begin with
-/// `indent` spaces.
+/// A point's name in lines of `width` columns, broken behind its slashes; from the second on behind `indent` spaces.
 std::string broken(const std::string& id, std::size_t width, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
@@ -78,8 +76,7 @@ std::size_t width_of(const Column& column) {
   return width;
 }
 
-/// Those that find room beside `taken` columns, by importance, in their order; the most important one always does, and
-/// an interval only with its figure.
+/// Those that find room beside `taken` columns, the most important always; an interval only with its figure.
 std::vector<Column> that_fit(const std::vector<Column>& all, std::size_t taken, std::size_t width) {
   std::vector<std::size_t> ranked(all.size());
   std::iota(ranked.begin(), ranked.end(), std::size_t{0});
@@ -114,7 +111,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
     id_width = std::max(id_width, columns(r.id));
     if (has_run(r)) verdict_width = std::max(verdict_width, columns(verdicts.back()));
   }
-  const auto width = static_cast<std::size_t>(style.width);
+  const std::size_t width = style.width;
   const std::vector<Column> all = number_columns(report.records, Intervals::beside, style.order);
   const auto first = std::ranges::max_element(all, {}, &Column::importance);
   // Names that leave no room for a figure get lines of their own.
@@ -125,9 +122,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
 
   std::string out;
   if (style.order.merit != nullptr)
-    out += "  " +
-           paint.dim(wrap(printable(explain(style.order, report.records)), static_cast<std::size_t>(style.width), 2)) +
-           "\n";
+    out += "  " + paint.dim(wrap(printable(explain(style.order, report.records)), width, 2)) + "\n";
   out += "  " + (apart ? paint.bold("point") + under_name : paint.bold(pad_right("point", id_width)));
   std::size_t line = label_width;
   for (const Column& c : numbers) {
@@ -153,12 +148,11 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
     }
     out += "\n";
     if (has_run(r))
-      for (const std::string& reason : r.verdict.reasons)
-        out += "    " + paint.red(wrap(reason, static_cast<std::size_t>(style.width), 4)) + "\n";
+      for (const std::string& reason : r.verdict.reasons) out += "    " + paint.red(wrap(reason, width, 4)) + "\n";
   }
   if (!footnotes.empty()) out += "\n" + footnotes.notes(style, paint);
-  for (const std::string& more : {drifted, words::no_verdict(report)})
-    if (!more.empty()) out += "\n  " + paint.yellow("! ") + wrap(more, static_cast<std::size_t>(style.width), 4) + "\n";
+  for (const std::string& more : {drifted, words::no_verdict(report.records)})
+    if (!more.empty()) out += "\n  " + paint.yellow("! ") + wrap(more, width, 4) + "\n";
   return style.unicode ? out : ascii(out);
 }
 

@@ -11,7 +11,7 @@ namespace tw::results {
 
 struct TableStyle {
   bool color = false;
-  int width = 100;                  ///< columns of the terminal; columns of the table are left out below what all need
+  std::size_t width = 100;          ///< columns of the terminal; columns of the table are left out below what all need
   bool unicode = true;              ///< false: blocks and bars become ASCII
   Order order = {};                 ///< of the table's rows
 };

@@ -28,7 +28,7 @@ Json read_plan(const std::string& canonical_json) {
 
 SearchGoal goal_of(const Json& search) {
   SearchGoal goal;
-  goal.merit = merit_from_string(search.value("merit", "")).value_or(SearchMerit::energy);
+  goal.merit = named<SearchMerit>(search.value("merit", "")).value_or(SearchMerit::energy);
   goal.max_slowdown = search.value("max_slowdown", 0.0);
   goal.hour_price = search.value("hour_price", 0.0), goal.kwh_price = search.value("kwh_price", 0.0);
   return goal;

@@ -7,6 +7,7 @@
 
 #include "bench/inventory/busy.hpp"
 #include "bench/inventory/inventory.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw {
 
@@ -344,9 +345,9 @@ TEST(Versions, NameTheBuild) {
     EXPECT_FALSE(versions.at(name).empty()) << name;
 }
 
-TEST(Pack, RoundTripsAllAndNothing) {
+TEST(BetweenRanks, RoundTripsAllAndNothing) {
   HostInfo host;
-  EXPECT_EQ(pack(unpack_host(pack(host))), pack(host));
+  EXPECT_EQ(to_json_line(results::host_from_json(to_json_line(host))), to_json_line(host));
   host.name = "n\"1";
   host.cpu = "line\nbreak";
   host.hypervisor = "kvm";
@@ -355,7 +356,7 @@ TEST(Pack, RoundTripsAllAndNothing) {
   host.memory_bytes = 1ull << 53;
   host.cgroup_memory_limit_bytes = 5;
   host.usable_threads = 3;
-  const HostInfo back = unpack_host(pack(host));
+  const HostInfo back = results::host_from_json(to_json_line(host));
   EXPECT_EQ(back.name, host.name);
   EXPECT_EQ(back.cpu, host.cpu);
   EXPECT_EQ(back.hypervisor, host.hypervisor);
@@ -365,7 +366,7 @@ TEST(Pack, RoundTripsAllAndNothing) {
   EXPECT_EQ(back.memory_bytes, host.memory_bytes);
   EXPECT_EQ(back.cgroup_memory_limit_bytes, host.cgroup_memory_limit_bytes);
   EXPECT_EQ(back.usable_threads, 3);
-  EXPECT_EQ(pack(host).find('\n'), std::string::npos) << "one line";
+  EXPECT_EQ(to_json_line(host).find('\n'), std::string::npos) << "one line";
 
   DeviceEntry device;
   device.rank = 3;
@@ -373,23 +374,23 @@ TEST(Pack, RoundTripsAllAndNothing) {
   device.kind = "cpu";
   device.affinity = {0, 2};
   device.libraries = {"oneDNN 2.6.3"};
-  const DeviceEntry same = unpack_device(pack(device));
+  const DeviceEntry same = results::device_from_json(to_json_line(device));
   EXPECT_EQ(same.rank, 3);
   EXPECT_EQ(same.host, "n1");
   EXPECT_EQ(same.affinity, device.affinity);
   EXPECT_EQ(same.libraries, device.libraries);
 }
 
-TEST(Pack, RefusesOtherText) {
-  EXPECT_THROW(unpack_host(""), std::runtime_error);
-  EXPECT_THROW(unpack_host("{\"name\": 1}"), std::runtime_error);
-  EXPECT_THROW(unpack_device("[]"), std::runtime_error);
+TEST(BetweenRanks, RefusesOtherText) {
+  EXPECT_THROW(results::host_from_json(""), std::runtime_error);
+  EXPECT_THROW(results::host_from_json("{\"name\": 1}"), std::runtime_error);
+  EXPECT_THROW(results::device_from_json("[]"), std::runtime_error);
 }
 
-TEST(Pack, SurvivesBytesThatAreNotText) {
+TEST(BetweenRanks, SurvivesBytesThatAreNotText) {
   HostInfo host;
   host.cpu = "odd \xff name";
-  EXPECT_NO_THROW(unpack_host(pack(host)));
+  EXPECT_NO_THROW(results::host_from_json(to_json_line(host)));
 }
 
 }  // namespace

@@ -106,9 +106,7 @@ void check_axes(const Axes& axes) {
           parse_set_points(*kind, axis.key, value);
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
           if (std::string_view(axis.key) == "clock" && parse_shares(axis.key, value).empty())
-            throw UsageError(
-                "bad-value", axis.key,
-                fmt::format("{} {}: must be {}", key_ref(axis.key), models::cut_word(value), axis.type.wanted));
+            throw bad_value(axis.key, value, "must be " + axis.type.wanted);
       }
     });
 }

@@ -1,5 +1,4 @@
-// The axes of a grid: what is varied, each by one option or key. The list walks with the command line, a config, a kit,
-// the schema and the checks of a plan.
+// The axes of a grid: what is varied, each by one option or key. Command line, config, kit and schema walk the list.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,7 @@ struct Axes {
   std::vector<int> ranks;  ///< of the job's; the others sleep meanwhile
   std::map<power::KnobKind, std::vector<std::string>>
       setting;  ///< set points as written (bench/plan/options/set_points.hpp)
-  /// Shares ("50%") of the range of the clock of what trains, GPU or CPU (bench/plan/shares.hpp); points that no device
-  /// has a range for are left out.
+  /// Shares ("50%") of the clock range of what trains (bench/plan/shares.hpp); left out where no device has a range.
   std::vector<std::string> clock;
   std::string place;             ///< in a config file: "/grids/1"; empty: at its top
   std::set<std::string> shared;  ///< top-level keys of a config, which apply to every grid

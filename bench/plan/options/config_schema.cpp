@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/run_options.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/record/schema_check.hpp"
 
@@ -15,6 +17,89 @@ namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
+Ordered any_of(Ordered alternatives) { return {{"anyOf", std::move(alternatives)}}; }
+
+Ordered schema_of(const ValueType& type) {
+  const Ordered made = Ordered::parse(type.schema);
+  return made.is_array() ? any_of(made) : made;
+}
+
+Ordered described(const std::string& wanted, const Ordered& schema) {
+  Ordered out = {{"description", wanted}};
+  out.update(schema);
+  return out;
+}
+
+/// A value of the axis, or a list of them.
+Ordered axis_schema(const Axis& axis) {
+  const Ordered one = schema_of(axis.type);
+  const Ordered list = {{"type", "array"}, {"minItems", 1}, {"items", one}};
+  return described(axis.type.wanted + ", or a list of them", any_of(Ordered::array({one, list})));
+}
+
+Ordered required(const char* key) { return {{"required", Ordered::array({key})}}; }
+
+/// What options are to each other.
+Ordered dependencies() {
+  Ordered all = Ordered::object();
+  for (const RunOption& option : run_options()) {
+    if (option.needs != nullptr) all[option.key] = Ordered::array({option.needs});
+    if (option.excludes.empty()) continue;
+    Ordered others = Ordered::array();
+    for (const char* other : option.excludes) others.push_back(required(other));
+    all[option.key]["not"] = any_of(std::move(others));
+  }
+  return all;
+}
+
+Ordered made_schema() {
+  Ordered references = Ordered::object(), definitions = Ordered::object();
+  for (const Axis& axis : axes_list()) {
+    references[axis.key] = {{"$ref", std::string("#/definitions/") + axis.key}};
+    definitions[axis.key] = axis_schema(axis);
+  }
+  definitions["grid"] = {{"type", "object"},
+                         {"description", "an object with axes"},
+                         {"properties", references},
+                         {"additionalProperties", false}};
+  Ordered properties = references;
+  for (const RunOption& option : run_options())
+    properties[option.key] = described(option.type.wanted, schema_of(option.type));
+  properties["grids"] = {{"type", "array"},
+                         {"minItems", 1},
+                         {"description", "a list of objects with axes"},
+                         {"items", {{"$ref", "#/definitions/grid"}}}};
+  Ordered grids = required("grids");
+  grids["properties"]["grids"]["items"] = required("model");
+  const Ordered prices = any_of(Ordered::array({required("hour_price"), required("kwh_price")}));
+  return {
+      {"$schema", "http://json-schema.org/draft-07/schema#"},
+      {"title", "trainwatt config"},
+      {"description",
+       "What --config takes: keys as the long options, with underscores. A description completes the sentence "
+       "\"… must be\" in what the programs say of a value that does not fit."},
+      {"type", "object"},
+      {"properties", properties},
+      {"additionalProperties", false},
+      {"anyOf", Ordered::array({required("model"), grids})},
+      {"dependencies", dependencies()},
+      {"if", required("search")},
+      {"then",
+       {{"if", {{"properties", {{"search", {{"const", "cost"}}}}}}}, {"then", prices}, {"else", {{"not", prices}}}}},
+      {"definitions", definitions}};
+}
+
+/// One property a line.
+std::string written(const Ordered& json, int depth) {
+  if (!json.is_object() || json.empty() || depth == 0) return json.dump();
+  const std::string indent(static_cast<std::size_t>(2 * (2 - depth)), ' ');
+  std::string out;
+  for (const auto& [key, value] : json.items())
+    out += (out.empty() ? "{\n" : ",\n") + indent + "  " + Ordered(key).dump() + ": " + written(value, depth - 1);
+  return out + "\n" + indent + "}";
+}
 
 const Json& resolved(const Json& root, const Json& schema) {
   const auto reference = schema.find("$ref");
@@ -78,6 +163,11 @@ void write_whole_numbers_as_such(Json& json) {
 }
 
 }  // namespace
+
+const std::string& config_schema_json() {
+  static const std::string text = written(made_schema(), 2).append("\n");
+  return text;
+}
 
 ConfigFaults config_faults(const std::string& config) {
   const Json document = Json::parse(config), root = Json::parse(config_schema_json());

@@ -28,9 +28,8 @@ struct Kit : KitText {
 std::string config_json(const Request& request);
 /// The text of a kit. The same request and words make the same text.
 std::string kit_json(const KitText& text, const Request& request, const results::Program& program);
-/// Opens a kit. Throws UsageError that names `path` where it is damaged, was changed (its content does not match its
-/// SHA-256), or is of a version that this program does not know. Whoever changes a kit and its SHA-256 makes another
-/// kit.
+/// Throws UsageError that names `path` where the kit is damaged, was changed (its content does not match its SHA-256),
+/// or is of a version that this program does not know. Whoever changes a kit and its SHA-256 makes another kit.
 Kit open_kit(const std::string& path, const std::string& text);
 
 }  // namespace tw::bench

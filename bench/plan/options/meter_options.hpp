@@ -13,8 +13,7 @@ namespace tw::bench {
 power::MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
                                   const std::string& host, bool is_one_node);
 
-/// Throws UsageError where the file that was asked for shows no power yet: a run would find out at its end. Call on one
-/// process of each node.
+/// Throws UsageError where the file that was asked for shows no power yet. Call on one process of each node.
 void check_meters(const power::MeterOptions& options);
 
 }  // namespace tw::bench

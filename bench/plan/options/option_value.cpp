@@ -95,7 +95,7 @@ void check_value(const std::string& key, const ValueType& type, const OptionValu
     why = std::isfinite(number) ? out_of_bounds(number, type.least_number, type.most_number, type.is_above)
                                 : "must be a finite number";
   }
-  if (!why.empty()) throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), plain_text(value), why));
+  if (!why.empty()) throw bad_value(key, plain_text(value), why);
 }
 
 std::string json_text(const OptionValue& value) {

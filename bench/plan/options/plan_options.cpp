@@ -41,8 +41,7 @@ std::string wanted_value(const CLI::App& app, const std::string& name) {
                      is_list ? ", or a list of them" : "");
 }
 
-/// Refuses a list with an empty item ("1,,4"), which CLI11 would drop silently. `next` is its value where `word`
-/// has none.
+/// Refuses a list with an empty item ("1,,4"), which CLI11 would drop. `next` is its value where `word` has none.
 void check_list(std::string_view word, std::string_view next) {
   const std::string name(word.substr(0, word.find('=')));
   const auto is_named = [&](const auto& option) { return option_name(option.key) == name; };

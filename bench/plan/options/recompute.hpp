@@ -1,5 +1,4 @@
-// Which layers' activations are computed again in backward instead of being kept: the first so many of a network, since
-// the last ones' are wanted first.
+// Which layers' activations are computed again in backward: the first so many, since the last ones' are wanted first.
 #pragma once
 
 #include <optional>

@@ -19,8 +19,7 @@ struct Request : RunSettings {
   std::vector<Axes> axes;               ///< each entry is a grid; the plan has the points of all
   std::optional<results::KitInfo> kit;  ///< of a frozen plan
   std::string config;                   ///< the file that the axes are of; empty: options or a suite
-  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not
-  /// give them anyway.
+  /// The option asks for the same bits over a plan that says nothing: a change where the device gives none by itself.
   bool adds_deterministic = false;
   std::set<std::string> given;  ///< keys of options that go over a config or suite
 };
@@ -46,9 +45,8 @@ const std::vector<std::string>& communicator_names();
 const std::vector<std::string>& suite_names();
 /// Throws UsageError with the nearest name.
 Request suite_request(const std::string& name);
-/// Understands a config file's text (keys as the long options, with underscores; "grids" is a list of objects with
-/// axes, and axes beside it are the defaults of each grid). Throws UsageError that names file, place and key, and
-/// suggests the nearest known key.
+/// Reads a config's text (keys as the long options, with underscores; "grids" is a list of objects with axes, and axes
+/// beside it are the defaults of each). Throws UsageError with file, place and key, and the nearest known key.
 Request read_config(const std::string& path, const std::string& text);
 /// The text of a file or pipe that an option names, of 1 MiB at most. Throws UsageError.
 std::string read_config_text(const std::string& path, const std::string& option = "--config");

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -62,56 +61,60 @@ struct Bare<std::optional<T>> {
   using type = T;
 };
 
+/// As the command line and --help have it.
+RunOption described(const char* key, const char* name, const char* group, std::string help, ValueType type) {
+  RunOption option{.key = key, .name = name, .group = group};
+  option.help = std::move(help), option.type = std::move(type);
+  return option;
+}
+
+auto& field_of(auto& settings, auto RunSettings::*field) { return settings.*field; }
+auto& field_of(auto& settings, auto Measurement::*field) { return settings.measurement.*field; }
+
 /// `option` with a field of the settings as its value: said where it is neither absent, nor false, nor empty.
-template <class Field>
-RunOption of_field(Field field, RunOption option) {
-  using T = std::decay_t<decltype(field(std::declval<RunSettings&>()))>;
+template <class T, class Settings>
+RunOption of_field(T Settings::*field, RunOption option) {
   option.set = [field](RunSettings& to, const OptionValue& value) {
-    field(to) = taken_as<typename Bare<T>::type>(value);
+    field_of(to, field) = taken_as<typename Bare<T>::type>(value);
   };
-  option.value = [field](const RunSettings& of) { return said(field(of)); };
+  option.value = [field](const RunSettings& settings) { return said(field_of(settings, field)); };
   return option;
 }
 
 bool is_to_target(const RunSettings& settings) { return settings.target.has_value(); }
 
 /// Of a run that is measured for a time: not said of one to a target.
-RunOption of_time(RunOption option) {
-  option.value = [value = std::move(option.value)](const RunSettings& of) {
-    return is_to_target(of) ? OptionValue() : value(of);
+template <class T>
+RunOption of_time(T Measurement::*field, const char* key, const char* name, const char* help, ValueType type) {
+  RunOption option = of_field(field, described(key, name, "How long", help, std::move(type)));
+  option.renames = Renames::if_given;
+  option.value = [field](const RunSettings& settings) {
+    return is_to_target(settings) ? OptionValue() : said(settings.measurement.*field);
   };
   return option;
 }
 
 /// "5%" or "0.05".
 double parse_share(const OptionValue& value) {
-  double share = 0;
-  bool is_share = true;
+  std::optional<double> share;
   if (const auto* text = std::get_if<std::string>(&value)) {
     const bool is_percent = text->ends_with('%');
-    const char *begin = text->data(), *end = begin + text->size() - (is_percent ? 1 : 0);
-    const auto [rest, error] = std::from_chars(begin, end, share);
-    share /= is_percent ? 100 : 1;
-    is_share = error == std::errc() && rest == end;
+    share = number_in<double>(std::string_view(*text).substr(0, text->size() - (is_percent ? 1 : 0)));
+    if (share) *share /= is_percent ? 100 : 1;
   } else {
     share = number_of(value);
   }
-  if (is_share && share >= 0 && share < 1) return share;
-  throw UsageError("bad-value", "max_slowdown",
-                   fmt::format("{} {}: must be from 0% to below 100%, such as 5% or 0.05", key_ref("max_slowdown"),
-                               plain_text(value)));
+  if (share >= 0.0 && share < 1.0) return *share;
+  throw bad_value("max_slowdown", plain_text(value), "must be from 0% to below 100%, such as 5% or 0.05");
 }
 
 /// "default" (nullopt: the task's own) or a number above 0.
 std::optional<double> parse_target(const OptionValue& value) {
   const std::string text = plain_text(value);
   if (text == "default") return std::nullopt;
-  double target = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
-  if (error != std::errc() || end != text.data() + text.size() || !(target > 0) || !std::isfinite(target))
-    throw UsageError("bad-value", "target",
-                     fmt::format("{} {}: must be a number above 0, or 'default' for the task's own target",
-                                 key_ref("target"), text));
+  const std::optional<double> target = number_in<double>(text);
+  if (!target || !(*target > 0) || !std::isfinite(*target))
+    throw bad_value("target", text, "must be a number above 0, or 'default' for the task's own target");
   return target;
 }
 
@@ -141,46 +144,40 @@ std::vector<std::string> with_auto(std::vector<std::string> names) {
 }
 
 RunOption seed() {
-  return of_field([](auto& s) -> auto& { return s.seed; },
-                  {.key = "seed",
-                   .name = "--seed",
-                   .group = "What",
-                   .help = "seed of weights and data (default 1)",
-                   .type = whole_number(0, largest_seed),
-                   .renames = Renames::if_given});
+  RunOption option = of_field(
+      &RunSettings::seed,
+      described("seed", "--seed", "What", "seed of weights and data (default 1)", whole_number(0, largest_seed)));
+  option.renames = Renames::if_given;
+  return option;
 }
 
 RunOption recompute() {
-  return {.key = "recompute",
-          .name = "--recompute",
-          .group = "What",
-          .help = "recompute activations of all layers, or of the first N or P%, in\nthe backward pass",
-          .type = value_like("true, false, a number of layers, or a share of them such as \"50%\"",
-                             R"([{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 2147483647},
-                                 {"type": "string", "pattern": "^[0-9.]+%$"}])"),
-          .implied = "all",
-          .shown = "[N|P%]",
-          .set =
-              [](RunSettings& to, const OptionValue& value) {
-                const auto* all = std::get_if<bool>(&value);
-                to.recompute = parse_recompute(all == nullptr ? plain_text(value) : *all ? "all" : "none");
-              },
-          .value = [](const RunSettings& of) -> OptionValue {
-            const Recompute& recompute = of.recompute;
-            if (recompute.layers) return std::int64_t{*recompute.layers};
-            if (recompute.share == 0 || recompute.share == 1) return recompute.share == 1;
-            return fmt::format("{}%", recompute.share * 100);
-          }};
+  RunOption option =
+      described("recompute", "--recompute", "What",
+                "recompute activations of all layers, or of the first N or P%, in\nthe backward pass",
+                value_like("true, false, a number of layers, or a share of them such as \"50%\"",
+                           R"([{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 2147483647},
+                               {"type": "string", "pattern": "^[0-9.]+%$"}])"));
+  option.implied = "all", option.shown = "[N|P%]";
+  option.set = [](RunSettings& to, const OptionValue& value) {
+    const auto* all = std::get_if<bool>(&value);
+    to.recompute = parse_recompute(all == nullptr ? plain_text(value) : *all ? "all" : "none");
+  };
+  option.value = [](const RunSettings& settings) -> OptionValue {
+    const Recompute& recompute = settings.recompute;
+    if (recompute.layers) return std::int64_t{*recompute.layers};
+    if (recompute.share == 0 || recompute.share == 1) return recompute.share == 1;
+    return fmt::format("{}%", recompute.share * 100);
+  };
+  return option;
 }
 
 RunOption communicator() {
-  RunOption option = of_field([](auto& s) -> auto& { return s.comm; },
-                              {.key = "comm",
-                               .name = "--comm",
-                               .group = "Where",
-                               .help = fmt::format("communicator that sums gradients over ranks: auto (default), {}",
-                                                   fmt::join(communicator_names(), ", ")),
-                               .type = one_of(with_auto(communicator_names()))});
+  RunOption option = of_field(&RunSettings::comm,
+                              described("comm", "--comm", "Where",
+                                        fmt::format("communicator that sums gradients over ranks: auto (default), {}",
+                                                    fmt::join(communicator_names(), ", ")),
+                                        one_of(with_auto(communicator_names()))));
   option.set = [](RunSettings& to, const OptionValue& value) {
     to.comm = value == OptionValue("auto") ? "" : std::get<std::string>(value);
   };
@@ -188,25 +185,18 @@ RunOption communicator() {
 }
 
 RunOption eager() {
-  return of_field([](auto& s) -> auto& { return s.eager; },
-                  {.key = "eager",
-                   .name = "--eager",
-                   .group = "Where",
-                   .help = "launch every operator; do not record steps as CUDA graphs",
-                   .type = flag()});
+  return of_field(&RunSettings::eager, described("eager", "--eager", "Where",
+                                                 "launch every operator; do not record steps as CUDA graphs", flag()));
 }
 
 RunOption deterministic() {
-  RunOption option = of_field([](auto& s) -> auto& { return s.deterministic; },
-                              {.key = "deterministic",
-                               .name = "--deterministic",
-                               .group = "Where",
-                               .help = "yes: two runs give the same bits (default on GPUs); no: faster\n"
-                                       "implementations in any order of summation (default on CPUs)",
-                               .type = yes_or_no(),
-                               .unsaid = true});
-  // Plans keep the hash that they had before "yes" meant anything on the CPU: it is left out where the device does so
-  // anyway.
+  RunOption option =
+      of_field(&RunSettings::deterministic, described("deterministic", "--deterministic", "Where",
+                                                      "yes: two runs give the same bits (default on GPUs); no: faster\n"
+                                                      "implementations in any order of summation (default on CPUs)",
+                                                      yes_or_no()));
+  option.unsaid = true;
+  // Left out where the device does so anyway: plans keep the hash from before "yes" meant anything on the CPU.
   option.in_hash = [](const RunSettings& plan, const std::string& device) -> MaybeValue {
     const bool is_usual = plan.deterministic == true && is_deterministic_by_default(device);
     if (!plan.deterministic || is_usual) return std::nullopt;
@@ -215,63 +205,53 @@ RunOption deterministic() {
   return option;
 }
 
+/// Of a search; in the plan together with the others.
+RunOption of_search(const char* key, const char* name, std::string help, ValueType type) {
+  RunOption option = described(key, name, "Search", std::move(help), std::move(type));
+  option.over = Over::suite, option.renames = Renames::never, option.in_plan = InPlan::in_object;
+  return option;
+}
+
 RunOption search() {
-  return {
-      .key = "search",
-      .name = "--search",
-      .group = "Search",
-      .help = fmt::format("search for the best setting and measure few of the grid's points;\nminimise {} per sample",
-                          fmt::join(results::merit_names(), ", ")),
-      .type = one_of(results::merit_names()),
-      .over = Over::suite,
-      .renames = Renames::if_given,
-      .in_plan = InPlan::in_object,
-      .excludes = {"target"},
-      .set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; },
-      .value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); }};
+  const std::vector<std::string> merits(results::name_list<results::SearchMerit>.begin(),
+                                        results::name_list<results::SearchMerit>.end());
+  RunOption option =
+      of_search("search", "--search",
+                fmt::format("search for the best setting and measure few of the grid's points;\nminimise {} per sample",
+                            fmt::join(merits, ", ")),
+                one_of(merits));
+  option.renames = Renames::if_given, option.excludes = {"target"};
+  option.set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; };
+  option.value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); };
+  return option;
 }
 
 RunOption max_slowdown() {
-  return {.key = "max_slowdown",
-          .name = "--max-slowdown",
-          .group = "Search",
-          .help = "largest slowdown against the found settings (default 5%)",
-          .type = value_like("a share from 0 to below 1, such as 0.05 or \"5%\"",
-                             R"([{"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-                  {"type": "string", "pattern": "^(0+\\.?|0*\\.[0-9]+|0*[0-9]{1,2}(\\.[0-9]*)?%|\\.[0-9]+%)$"}])"),
-          .over = Over::suite,
-          .renames = Renames::never,
-          .in_plan = InPlan::in_object,
-          .needs = "search",
-          .set = [](RunSettings& to, const OptionValue& value) { to.search->max_slowdown = parse_share(value); },
-          .value = [](const RunSettings& of) { return of.search ? said(of.search->max_slowdown) : OptionValue(); }};
+  RunOption option =
+      of_search("max_slowdown", "--max-slowdown", "largest slowdown against the found settings (default 5%)",
+                value_like("a share from 0 to below 1, such as 0.05 or \"5%\"",
+                           R"([{"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+                  {"type": "string", "pattern": "^(0+\\.?|0*\\.[0-9]+|0*[0-9]{1,2}(\\.[0-9]*)?%|\\.[0-9]+%)$"}])"));
+  option.needs = "search";
+  option.set = [](RunSettings& to, const OptionValue& value) { to.search->max_slowdown = parse_share(value); };
+  option.value = [](const RunSettings& of) { return of.search ? said(of.search->max_slowdown) : OptionValue(); };
+  return option;
 }
 
 /// Both prices are taken over together, by take_over(); a kit has those that a search goes by.
 RunOption price(const char* key, const char* name, const char* help, double SearchRequest::*price) {
-  return {.key = key,
-          .name = name,
-          .group = "Search",
-          .help = help,
-          .type = number_from_0(),
-          .over = Over::kit,
-          .renames = Renames::never,
-          .in_plan = InPlan::in_object,
-          .set = [](RunSettings&, const OptionValue&) {},
-          .value =
-              [price](const RunSettings& of) {
-                return of.search && (*of.search).*price > 0 ? said((*of.search).*price) : OptionValue();
-              }};
+  RunOption option = of_search(key, name, help, number_from_0());
+  option.over = Over::kit;
+  option.set = [](RunSettings&, const OptionValue&) {};
+  option.value = [price](const RunSettings& of) {
+    return of.search && (*of.search).*price > 0 ? said((*of.search).*price) : OptionValue();
+  };
+  return option;
 }
 
 RunOption window() {
-  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.window_seconds; },
-                                      {.key = "window_s",
-                                       .name = "--window",
-                                       .group = "How long",
-                                       .help = "seconds per trial (default 60)",
-                                       .type = number_above_0(longest_window_seconds),
-                                       .renames = Renames::if_given}));
+  RunOption option = of_time(&Measurement::window_seconds, "window_s", "--window", "seconds per trial (default 60)",
+                             number_above_0(longest_window_seconds));
   option.value = [value = option.value](const RunSettings& of) {
     return of.measurement.steps ? OptionValue() : value(of);
   };
@@ -282,13 +262,8 @@ RunOption window() {
 }
 
 RunOption trials() {
-  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.trials; },
-                                      {.key = "trials",
-                                       .name = "--trials",
-                                       .group = "How long",
-                                       .help = "trials per point (default 3; 1 with --steps)",
-                                       .type = whole_number(1, most_trials),
-                                       .renames = Renames::if_given}));
+  RunOption option = of_time(&Measurement::trials, "trials", "--trials", "trials per point (default 3; 1 with --steps)",
+                             whole_number(1, most_trials));
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return std::int64_t{plan.measurement.trials};
   };
@@ -296,14 +271,10 @@ RunOption trials() {
 }
 
 RunOption steps() {
-  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.steps; },
-                                      {.key = "steps",
-                                       .name = "--steps",
-                                       .group = "How long",
-                                       .help = "steps per trial, in place of --window; energy is marked short",
-                                       .type = whole_number(1, most_steps),
-                                       .renames = Renames::if_given,
-                                       .excludes = {"window_s"}}));
+  RunOption option =
+      of_time(&Measurement::steps, "steps", "--steps", "steps per trial, in place of --window; energy is marked short",
+              whole_number(1, most_steps));
+  option.excludes = {"window_s"};
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return said(plan.measurement.steps);
   };
@@ -311,13 +282,8 @@ RunOption steps() {
 }
 
 RunOption warmup() {
-  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.warmup_steps; },
-                                      {.key = "warmup_steps",
-                                       .name = "--warmup",
-                                       .group = "How long",
-                                       .help = "least number of steps before the first trial (default 3)",
-                                       .type = whole_number(0, most_steps),
-                                       .renames = Renames::if_given}));
+  RunOption option = of_time(&Measurement::warmup_steps, "warmup_steps", "--warmup",
+                             "least number of steps before the first trial (default 3)", whole_number(0, most_steps));
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return std::int64_t{is_to_target(plan) ? 0 : plan.measurement.warmup_steps};
   };
@@ -325,66 +291,59 @@ RunOption warmup() {
 }
 
 RunOption repeat() {
-  return of_field([](auto& s) -> auto& { return s.repeat; },
-                  {.key = "repeat",
-                   .name = "--repeat",
-                   .group = "How long",
-                   .help = "number of runs, each a launch of its own (default 1; for kits\nand configs; scripts/repeat "
-                           "starts the runs)",
-                   .type = whole_number(1, most_runs),
-                   .renames = Renames::never,
-                   .in_plan = InPlan::no});
+  RunOption option =
+      of_field(&RunSettings::repeat, described("repeat", "--repeat", "How long",
+                                               "number of runs, each a launch of its own (default 1; for kits\nand "
+                                               "configs; scripts/repeat starts the runs)",
+                                               whole_number(1, most_runs)));
+  option.renames = Renames::never, option.in_plan = InPlan::no;
+  return option;
 }
 
 RunOption target() {
-  return {.key = "target",
-          .name = "--target",
-          .group = "How long",
-          .help =
-              "train until the task reaches its target: 'default', excess loss\nin nats (tokens), or held-out "
-              "error (images)",
-          .type = value_like("a number above 0, or \"default\" for the task's own",
-                             R"([{"type": "number", "exclusiveMinimum": 0}, {"enum": ["default"]}, {"type": "string",
-                  "pattern": "^(?=[0-9.]*[1-9])([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(e[-+]?[0-9]{1,2})?$"}])"),
-          .renames = Renames::if_given,
-          .in_plan = InPlan::in_object,
-          .excludes = {"steps", "window_s", "trials", "warmup_steps"},
-          .set =
-              [](RunSettings& to, const OptionValue& value) {
-                if (!to.target) to.target.emplace();
-                to.target->value = parse_target(value);
-              },
-          .value = [](const RunSettings& of) -> OptionValue {
-            if (!of.target) return {};
-            return of.target->value ? OptionValue(*of.target->value) : OptionValue("default");
-          }};
+  RunOption option = described(
+      "target", "--target", "How long",
+      "train until the task reaches its target: 'default', excess loss\nin nats (tokens), or held-out error (images)",
+      value_like("a number above 0, or \"default\" for the task's own",
+                 R"([{"type": "number", "exclusiveMinimum": 0}, {"enum": ["default"]}, {"type": "string",
+                  "pattern": "^(?=[0-9.]*[1-9])([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(e[-+]?[0-9]{1,2})?$"}])"));
+  option.renames = Renames::if_given, option.in_plan = InPlan::in_object;
+  option.excludes = {"steps", "window_s", "trials", "warmup_steps"};
+  option.set = [](RunSettings& to, const OptionValue& value) {
+    if (!to.target) to.target.emplace();
+    to.target->value = parse_target(value);
+  };
+  option.value = [](const RunSettings& of) -> OptionValue {
+    if (!of.target) return {};
+    return of.target->value ? OptionValue(*of.target->value) : OptionValue("default");
+  };
+  return option;
 }
 
 RunOption seeds() {
-  return {.key = "seeds",
-          .name = "--seeds",
-          .group = "How long",
-          .help = "runs per point to its target (default 5), or a list of seeds,\none per run",
-          .type = value_like("a number of runs per point from 1 to 1000, or a list of different seeds",
-                             R"([{"type": "integer", "minimum": 1, "maximum": 1000},
-                                 {"type": "array", "minItems": 1, "uniqueItems": true, "items":
-                                  {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}}])",
-                             Kind::integers),
-          .renames = Renames::if_given,
-          .in_plan = InPlan::in_object,
-          .needs = "target",
-          .set = [](RunSettings& to, const OptionValue& value) { set_seeds(*to.target, value); },
-          .value = [](const RunSettings& of) -> OptionValue {
-            if (!of.target) return {};
-            const std::vector<std::uint64_t>& list = of.target->seeds;
-            if (list.empty()) return std::int64_t{of.target->seed_count};
-            return std::vector<std::int64_t>(list.begin(), list.end());
-          }};
+  RunOption option = described("seeds", "--seeds", "How long",
+                               "runs per point to its target (default 5), or a list of seeds,\none per run",
+                               value_like("a number of runs per point from 1 to 1000, or a list of different seeds",
+                                          R"([{"type": "integer", "minimum": 1, "maximum": 1000},
+                               {"type": "array", "minItems": 1, "uniqueItems": true, "items":
+                                {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}}])",
+                                          Kind::integers));
+  option.renames = Renames::if_given, option.in_plan = InPlan::in_object, option.needs = "target";
+  option.set = [](RunSettings& to, const OptionValue& value) { set_seeds(*to.target, value); };
+  option.value = [](const RunSettings& of) -> OptionValue {
+    if (!of.target) return {};
+    const std::vector<std::uint64_t>& list = of.target->seeds;
+    if (list.empty()) return std::int64_t{of.target->seed_count};
+    return std::vector<std::int64_t>(list.begin(), list.end());
+  };
+  return option;
 }
 
 RunOption ceiling() {
-  return of_field([](auto& s) -> auto& { return s.measurement.ceiling_seconds; },
-                  {.key = "ceiling_s", .type = number_above_0(longest_window_seconds), .in_plan = InPlan::no});
+  RunOption option = of_field(&Measurement::ceiling_seconds,
+                              described("ceiling_s", nullptr, nullptr, "", number_above_0(longest_window_seconds)));
+  option.in_plan = InPlan::no;
+  return option;
 }
 
 bool is_given(const GivenOptions& given, const char* key) { return given.contains(key); }

@@ -51,8 +51,7 @@ std::string option_name(const std::string& key);
 /// Some of them in the text of a UsageError.
 std::string key_refs(const std::vector<std::string>& keys);
 
-/// Takes all values over, after what is wrong with each and between them, and `settings`, was looked at. Throws
-/// UsageError.
+/// Takes all values over. Throws UsageError where one is wrong, or what they and `settings` are to each other.
 void take_over(const GivenOptions& given, RunSettings& settings);
 /// What options are to each other. `settings`: what they go over.
 void check_together(const GivenOptions& given, const RunSettings& settings);

@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <cmath>
-#include <sstream>
-
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
@@ -15,17 +11,22 @@ namespace {
 
 constexpr double most_values = 1000;
 
-[[noreturn]] void fail(const std::string& key, const std::string& text, const std::string& why) {
-  throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), models::cut_word(text), why));
+double number(const std::string& key, const std::string& text, const std::string& part) {
+  const std::optional<double> value = number_in<double>(part);
+  if (!value) throw bad_value(key, text, "must be a number, minimum:maximum:step, or found");
+  if (!(*value > 0 && *value <= largest_set_point)) throw bad_value(key, text, "must be above 0 (maximum 1000000)");
+  return *value;
 }
 
-double number(const std::string& key, const std::string& text, const std::string& part) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (error != std::errc() || end != part.data() + part.size())
-    fail(key, text, "must be a number, minimum:maximum:step, or found");
-  if (!(value > 0 && value <= largest_set_point)) fail(key, text, "must be above 0 (maximum 1000000)");
-  return value;
+/// Parts between colons.
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts = {""};
+  for (const char c : text)
+    if (c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
 }  // namespace
@@ -48,23 +49,20 @@ std::vector<std::optional<double>> parse_set_points(power::KnobKind kind, const 
   if (const std::vector<std::string>& names = power::names_of(kind); !names.empty()) {
     if (const auto value = power::set_point_of_name(kind, text)) return {value};
     const std::string close = models::nearest(text, names);
-    fail(key, text,
-         close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
-                       : fmt::format("unknown governor: did you mean '{}'?", close));
+    throw bad_value(key, text,
+                    close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
+                                  : fmt::format("unknown governor: did you mean '{}'?", close));
   }
-  if (text.find('%') != std::string::npos) fail(key, text, "this node does not report the range: give a value");
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin != std::string::npos;) {
-    const std::size_t colon = text.find(':', begin);
-    parts.push_back(text.substr(begin, colon == std::string::npos ? colon : colon - begin));
-    begin = colon == std::string::npos ? colon : colon + 1;
-  }
+  if (text.find('%') != std::string::npos)
+    throw bad_value(key, text, "this node does not report the range: give a value");
+  const std::vector<std::string> parts = parts_of(text);
   if (parts.size() == 1) return {number(key, text, parts[0])};
-  if (parts.size() != 3) fail(key, text, "must be a number, minimum:maximum:step, or found");
+  if (parts.size() != 3) throw bad_value(key, text, "must be a number, minimum:maximum:step, or found");
   const double minimum = number(key, text, parts[0]), maximum = number(key, text, parts[1]),
                step = number(key, text, parts[2]);
-  if (minimum > maximum) fail(key, text, "the minimum is above the maximum");
-  if ((maximum - minimum) / step > most_values) fail(key, text, "too many values (maximum 1000): use a larger step");
+  if (minimum > maximum) throw bad_value(key, text, "the minimum is above the maximum");
+  if ((maximum - minimum) / step > most_values)
+    throw bad_value(key, text, "too many values (maximum 1000): use a larger step");
   std::vector<std::optional<double>> values;
   for (int i = 0; minimum + i * step <= maximum * (1 + 1e-12); ++i) values.emplace_back(minimum + i * step);
   return values;
@@ -72,18 +70,14 @@ std::vector<std::optional<double>> parse_set_points(power::KnobKind kind, const 
 
 std::vector<double> parse_shares(const std::string& key, const std::string& text) {
   if (text.find('%') == std::string::npos) return {};
-  const auto fail = [&](const char* why) {
-    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), models::cut_word(text), why));
-  };
+  const auto fail = [&](const char* why) { throw bad_value(key, text, why); };
   std::vector<double> parts;
-  std::istringstream words(text);
-  for (std::string part; std::getline(words, part, ':');) {
-    double percent = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), percent);
-    if (error != std::errc() || end + 1 != part.data() + part.size() || *end != '%')
+  for (const std::string& part : parts_of(text)) {
+    const auto percent = number_in<double>(std::string_view(part).substr(0, part.find('%')));
+    if (!percent || part.find('%') + 1 != part.size())
       fail("must be a share of the range, such as 60% or 40%:100%:20%");
-    if (!(percent >= 0 && percent <= 100)) fail("a share of the range must be from 0% to 100%");
-    parts.push_back(percent / 100);
+    if (!(*percent >= 0 && *percent <= 100)) fail("a share of the range must be from 0% to 100%");
+    parts.push_back(*percent / 100);
   }
   if (parts.size() == 1) return parts;
   if (parts.size() != 3) fail("must be a share of the range, such as 60% or 40%:100%:20%");

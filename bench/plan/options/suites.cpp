@@ -6,61 +6,47 @@
 namespace tw::bench {
 namespace {
 
+/// One grid, each point in windows that figures are published with, as many as a claim about two machines takes.
+Request suite(const std::string& name, std::vector<std::string> models, std::vector<std::string> precisions,
+              std::vector<std::int64_t> accumulate) {
+  Request request;
+  request.suite = name;
+  Axes& axes = request.axes.emplace_back();
+  axes.model = std::move(models), axes.precision = std::move(precisions), axes.accumulate = std::move(accumulate);
+  request.measurement.trials = results::least_replicates;
+  return request;
+}
+
 /// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores. For a look: the
 /// windows are too short for a published figure.
 Request quick() {
-  Request request;
-  request.suite = "quick";
-  Axes& axes = request.axes.emplace_back();
-  axes.model = {"gpt2-tiny", "resnet-tiny"};
-  axes.precision = {"float32", "bf16"};
-  axes.accumulate = {1, 4};
+  Request request = suite("quick", {"gpt2-tiny", "resnet-tiny"}, {"float32", "bf16"}, {1, 4});
   request.measurement.window_seconds = 1.2;
-  request.measurement.trials = results::least_replicates;
   request.measurement.ceiling_seconds = 2.0;
   return request;
 }
 
-/// Networks of the size that people train on one node, in windows that figures are published with, and as many of them
-/// as a claim about two machines takes: 8 points of about 6 minutes.
-Request standard() {
-  Request request;
-  request.suite = "standard";
-  Axes& axes = request.axes.emplace_back();
-  axes.model = {"gpt2-124m", "resnet-50"};
-  axes.precision = {"float32", "bf16"};
-  axes.accumulate = {1, 4};
-  request.measurement.trials = results::least_replicates;
-  return request;
-}
+/// Networks of the size that people train on one node: 8 points of about 6 minutes.
+Request standard() { return suite("standard", {"gpt2-124m", "resnet-50"}, {"float32", "bf16"}, {1, 4}); }
 
-/// The same in every precision; what a device lacks is recorded as unsupported. At most 24 points of about 6 minutes;
-/// and 8 at two lower clocks of what trains, where it tells its range, which are unsupported where the user may not set
-/// them.
+/// The same in every precision; what a device lacks is recorded as unsupported: at most 24 points of about 6 minutes.
+/// And 8 at two lower clocks of what trains, where it tells its range; unsupported where the user may not set them.
 Request procurement() {
-  Request request;
-  request.suite = "procurement";
-  Axes& axes = request.axes.emplace_back();
-  axes.model = {"gpt2-124m", "resnet-50"};
-  axes.precision = precision_names();
-  axes.accumulate = {1, 8};
-  Axes clocks = axes;
+  Request request = suite("procurement", {"gpt2-124m", "resnet-50"}, precision_names(), {1, 8});
+  Axes clocks = request.axes.front();
   clocks.precision = {"float32", "bf16"};
   clocks.accumulate = {8};
   clocks.clock = {"50%", "75%"};
   request.axes.push_back(std::move(clocks));
-  request.measurement.trials = results::least_replicates;
   return request;
 }
 
 /// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch.
 Request convergence() {
-  Request request;
-  request.suite = "convergence";
-  Axes& axes = request.axes.emplace_back();
-  for (const models::TaskDescription& task : models::tasks()) axes.model.push_back(task.model);
-  axes.precision = {"float32", "bf16"};
-  axes.accumulate = {1, 4};
+  std::vector<std::string> names;
+  for (const models::TaskDescription& task : models::tasks()) names.push_back(task.model);
+  Request request = suite("convergence", std::move(names), {"float32", "bf16"}, {1, 4});
+  request.measurement.trials = Measurement().trials;
   request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
   return request;
 }

@@ -6,6 +6,7 @@
 #include "bench/plan/options/request.hpp"
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "models/catalog/nearest.hpp"
 
 namespace tw::bench {
 namespace {
@@ -50,6 +51,10 @@ UsageError::UsageError(const UsageError& error, const std::string& what)
 UsageError UsageError::seen_in(const Request& request, const Axes* at) const {
   if (is_seen_ || request.config.empty()) return *this;
   return {*this, with_code(code_, tw::bench::seen_in(request, at, text_))};
+}
+
+UsageError bad_value(const std::string& key, const std::string& value, const std::string& why) {
+  return {"bad-value", key, key_ref(key) + " " + models::cut_word(value) + ": " + why};
 }
 
 std::string seen_in(const Request& request, const Axes* at, const std::string& text) {

@@ -2,8 +2,11 @@
 // written: "--micro-batch" on a command line, "/grids/1/micro_batch" in a config.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace tw::bench {
 
@@ -34,6 +37,17 @@ class UsageError : public std::runtime_error {
   std::string text_, code_, key_;
   bool is_seen_ = false;
 };
+
+/// Of an option with a value that it does not take: "--window 0: must be above 0". A long value is cut.
+UsageError bad_value(const std::string& key, const std::string& value, const std::string& why);
+
+/// The number that a whole text is; nullopt where it is none, or more than that.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 
 /// A text with key_ref(), as a UsageError's.
 std::string seen_in(const Request& request, const Axes* at, const std::string& text);

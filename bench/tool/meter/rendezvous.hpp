@@ -41,7 +41,7 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Whether this process is to read: the first of its node, unless another had waited for it in vain; where no process
+  /// Whether this process is to read: the first of its node, unless another waited for it in vain; where no process
   /// knows its place, the first to come here.
   bool is_reader(const std::optional<int>& local_rank) { return local_rank.value_or(0) == 0 && take_reading(); }
 

@@ -8,13 +8,11 @@
 
 namespace tw::bench::tool {
 
-/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a
-/// parser, its standard output is copied through and looked at. A signal is the command's while there is one. Throws
-/// std::system_error.
+/// The command's exit code, as a shell has it: 128 + the number of a signal. With a parser, its standard output is
+/// copied through and looked at. A signal is the command's while there is one. Throws std::system_error.
 int run_command(const std::vector<std::string>& command, OutputParser* parser);
 
-/// Whether a signal came when the command had ended: it is then this program that is to end. Where it is not looked at,
-/// such a signal has no effect.
+/// Whether a signal came when the command had ended: this program is to end. It has no other effect.
 bool told_to_end();
 
 }  // namespace tw::bench::tool

@@ -23,7 +23,7 @@
 #include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
-#include "bench/plan/run_order.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
@@ -199,10 +199,10 @@ class Run {
     for (const std::string& library : sweep_.device.info().libraries)
       context.versions[library.substr(0, library.find(' '))] = library;
     context.launcher = job_.launcher();
-    for (const std::string& host : job_.gather(job_.is_node_leader() ? pack(inspect_node()) : std::string()))
-      if (!host.empty()) context.hosts.push_back(unpack_host(host));
-    for (const std::string& entry : job_.gather(pack(inspect_device(sweep_.device, job_.rank()))))
-      context.devices.push_back(unpack_device(entry));
+    for (const std::string& host : job_.gather(job_.is_node_leader() ? to_json_line(inspect_node()) : std::string()))
+      if (!host.empty()) context.hosts.push_back(results::host_from_json(host));
+    for (const std::string& entry : job_.gather(to_json_line(inspect_device(sweep_.device, job_.rank()))))
+      context.devices.push_back(results::device_from_json(entry));
     context.meters = energy_.entries();
     std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))

@@ -1,5 +1,5 @@
 // The order of points in each of several runs of a plan.
-#include "bench/plan/run_order.hpp"
+#include "bench/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -137,9 +137,9 @@ TEST(Tables, ColorAddsEscapesOnly) {
 
 TEST(Tables, NoLinePassesTheWidth) {
   for (const Report& report : {sample_report(), sample_energy_report()})
-    for (int width : {80, 100, 120}) {
-      EXPECT_LE(widest_line(summary_table(report, {false, width})), static_cast<std::size_t>(width));
-      EXPECT_LE(widest_line(show_report(report, {false, width})), static_cast<std::size_t>(width));
+    for (const std::size_t width : {80, 100, 120}) {
+      EXPECT_LE(widest_line(summary_table(report, {false, width})), width);
+      EXPECT_LE(widest_line(show_report(report, {false, width})), width);
     }
 }
 
@@ -148,13 +148,13 @@ TEST(Tables, ANarrowTerminalHasNarrowTables) {
   report.records.push_back(sample_target_record());
   summarise(report.records[1]);
   report.records[0].id = "gpt2-tiny/float32/mb32/t128/acc16/np128/gpu_clock=1305/cpu_power_limit=120";
-  for (int width = 40; width <= 200; ++width) {
+  for (std::size_t width = 40; width <= 200; ++width) {
     const std::string table = summary_table(report, {false, width});
-    EXPECT_LE(widest_line(table), static_cast<std::size_t>(width)) << table;
+    EXPECT_LE(widest_line(table), width) << table;
     EXPECT_NE(table.find("valid"), std::string::npos) << table;
   }
   // What fits is there: figures at 40 columns, and more of them in every wider terminal.
-  const auto figures = [&](int width) {
+  const auto figures = [&](std::size_t width) {
     const std::string table = summary_table(report, {false, width, false});
     const std::string head = table.substr(0, table.find("verdict"));
     const std::regex title("[^ \n]+( [^ \n]+)*");
@@ -171,7 +171,7 @@ TEST(Tables, AsciiIsAscii) {
 }
 
 TEST(Tables, ColumnsTakeTheirPlaceByImportance) {
-  const auto head = [](int width) {
+  const auto head = [](std::size_t width) {
     const std::string table = summary_table(sample_report(), {false, width});
     return table.substr(0, table.find('\n', table.find("verdict")));
   };
@@ -318,7 +318,7 @@ TEST(Tables, AnIntervalStandsBesideItsFigure) {
   Report report = sample_energy_report();
   report.records.push_back(sample_target_record());
   summarise(report.records[1]);
-  for (int width = 60; width <= 200; ++width) {
+  for (std::size_t width = 60; width <= 200; ++width) {
     const std::string table = summary_table(report, {false, width, false});
     std::istringstream head(std::regex_replace(table.substr(0, table.find('\n')), std::regex("  +"), "\n"));
     std::string before;
