@@ -134,7 +134,7 @@ void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add_summary("mfu", "share", &Summary::mfu);
   table.add_summary("mfu_reason", "", &Summary::mfu_reason);
   const auto by_scope = [&](const char* name, const char* unit, ByScope Summary::*member) {
-    for (const std::string& scope : scopes)
+    for (Scope scope : scopes)
       table.add_estimate(scope + name, unit,
                          [scope, member](const Record& r) { return of_scope(r.summary.*member, scope); });
   };
@@ -161,7 +161,7 @@ void add_op_shares(Table& table, const std::vector<Record>& records) {
     });
 }
 
-void add_target(Table& table, const std::vector<std::string>& scopes) {
+void add_target(Table& table, const std::vector<Scope>& scopes) {
   table.add_member("target_task", "", &Record::target, &Target::task);
   table.add_member("target_metric", "", &Record::target, &Target::metric);
   table.add_member("target_value", "", &Record::target, &Target::value);

@@ -113,7 +113,7 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   for (const auto& [scope, joules] : s.samples_per_j)
     if (joules)
       add_estimate(out, "trainwatt_sample_energy_joules", "Energy of one trained sample, by scope.",
-                   with(labels, "scope", scope), joules_per_sample(*joules));
+                   with(labels, "scope", to_string(scope)), joules_per_sample(*joules));
   for (const auto& [scope, efficiency] : s.flops_per_w)
     if (efficiency)
       out.add("trainwatt_model_flops_per_joule", "Model FLOPs trained per joule, by scope.",
@@ -123,7 +123,7 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
                s.to_target->time_s);
   for (const auto& [scope, joules] : s.to_target->energy_j)
     add_estimate(out, "trainwatt_energy_to_target_joules", "Energy from the first step to the target, by scope.",
-                 with(labels, "scope", scope), joules);
+                 with(labels, "scope", to_string(scope)), joules);
 }
 
 /// Per sensor, so that it can stand beside the exporter of the same device: labels as dcgm-exporter's.

@@ -84,7 +84,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     add_estimate(cells, s.samples_per_s, no_run.empty() ? "not known" : no_run);
     cells.push_back(figure(s.step_time_s, no_run));
     cells.push_back(figure(credible_of_ceiling(s), no_run.empty() ? why_no_of_ceiling(s) : no_run));
-    for (const std::string& scope : scopes) {
+    for (Scope scope : scopes) {
       const auto rate = of_scope(s.samples_per_j, scope);
       add_estimate(cells, rate ? std::optional(joules_per_sample(*rate)) : std::nullopt, no_joules);
       cells.push_back(figure(of_scope(s.flops_per_w, scope), no_joules));
@@ -92,7 +92,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     if (has_target) {
       const std::string never = !no_run.empty() ? no_run : s.to_target ? s.to_target->reason : "not a run to a target";
       add_estimate(cells, s.to_target ? s.to_target->time_s : std::nullopt, never);
-      for (const std::string& scope : scopes)
+      for (Scope scope : scopes)
         cells.push_back(figure(s.to_target ? of_scope(s.to_target->energy_j, scope) : std::nullopt,
                                s.to_target && s.to_target->time_s ? no_joules : never));
     }
@@ -202,7 +202,7 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
     for (std::size_t t = 0; t < r.trials.size(); ++t)
       for (const EnergyRow& row : r.trials[t].energy) {
         const bool has_power = row.energy_j && row.window_s && *row.window_s > 0;
-        book.row({words(r.id), whole(t + 1), words(row.host), words(row.domain), words(row.scope), words(row.method),
+        book.row({words(r.id), whole(t + 1), words(row.host), words(row.domain), words(to_string(row.scope)), words(to_string(row.method)),
                   words(row.counted ? "yes" : "no"), figure(row.energy_j, row.reason),
                   figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
                   figure(has_power ? std::optional(*row.energy_j / *row.window_s) : std::nullopt, row.reason),
@@ -258,7 +258,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                 words(!one.kwh                 ? ""
                       : record.energy_is_whole ? "all of it"
                                                : "at least: " + record.scope + " joules"),
-                whole(record.nodes), figure(record.it_power_w, no_joules), words(record.scope),
+                whole(record.nodes), figure(record.it_power_w, no_joules), words(to_string(record.scope)),
                 figure(record.facility_power_w, "takes joules of the node"),
                 words(!has_parts                  ? "absent: " + one.reason
                       : record.basis_note.empty() ? record.energy_note

@@ -113,8 +113,8 @@ void add_group(Page& page, const Group& group) {
     page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name,
                           si(fastest.figure.value, "samples/s"), fastest.place->name});
   }
-  const std::string scope = energy_scope(page, group);
-  if (scope.empty()) return;
+  const Scope scope = energy_scope(page, group);
+  if (scope == Scope::none) return;
   const auto joules_of = [&](const Record& r) { return to_target ? target_joules(r, scope) : sample_joules(r, scope); };
   const Best least = best_of(group, false, joules_of);
   if (least.place == nullptr) return;

@@ -98,7 +98,7 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
                                           "note"}});
   row(tables.power, {number(std::to_string(record.nodes)),
                      record.it_power_w ? number(si(*record.it_power_w, "W")) : Words{"absent", "quiet"},
-                     record.scope.empty() ? Words{"no joules", "quiet"} : Words{record.scope},
+                     record.scope == Scope::none ? Words{"no joules", "quiet"} : Words{to_string(record.scope)},
                      record.facility_power_w ? number(si(*record.facility_power_w, "W"))
                                              : Words{"absent: takes joules of the node", "quiet"}});
 }

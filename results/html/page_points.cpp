@@ -172,7 +172,7 @@ std::string why_none_tells(const Group& group) {
   }
   return fmt::format("trained on {}{}: joules of {} leave out a part; joules of {} are needed",
                      text::join(devices, " and "), set.empty() ? "" : " with " + text::join(set, ", ") + " set",
-                     scope_with_joules(group, {"node", "device", "package"}),
+                     scope_with_joules(group, {Scope::node, Scope::device, Scope::package}),
                      text::join(scopes_that_tell(group), " or "));
 }
 

@@ -44,7 +44,7 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
       const auto& [host, domain, scope, method, counted, why] = key;
       const double n = static_cast<double>(std::max<std::size_t>(line.read, 1));
       const bool added = counted && line.read > 0;
-      table.rows.push_back({ids[r], host, domain, scope, method,
+      table.rows.push_back({ids[r], host, domain, to_string(scope), to_string(method),
                             added ? Words{"yes", "good"} : Words{line.read > 0 ? "no" : "absent", "quiet"},
                             line.read > 0 ? number(si(line.joules / n, "J")) : Words{"absent", "quiet"},
                             number(line.read > 0 ? si(line.uncertainty / n, "J") : ""),

@@ -186,8 +186,8 @@ struct JobPrices {
   bool operator==(const JobPrices&) const = default;
 };
 /// By scope; absent with a reason beside it.
-using ByScope = std::map<std::string, std::optional<Estimate>>;
-inline std::optional<Estimate> of_scope(const ByScope& all, const std::string& scope) {
+using ByScope = std::map<Scope, std::optional<Estimate>>;
+inline std::optional<Estimate> of_scope(const ByScope& all, Scope scope) {
   const auto found = all.find(scope);
   return found == all.end() ? std::nullopt : found->second;
 }

@@ -145,8 +145,6 @@ bool is_control(char32_t code) {
 
 }  // namespace
 
-std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
-
 std::string sentence(std::string clause) {
   if (clause.empty()) return clause;
   const bool is_name = clause.substr(0, clause.find(' ')).find_first_of("/_") != std::string::npos;

@@ -36,15 +36,12 @@ std::string join(const auto& texts, const std::string& separator) {
   std::string all;
   for (bool is_first = true; const auto& text : texts) {
     if (!is_first) all += separator;
-    all += text, is_first = false;
+    all += std::string() + text, is_first = false;
   }
   return all;
 }
 /// The same of those that are not empty.
 std::string join_said(std::vector<std::string> texts, const std::string& separator);
-
-/// "1 run", "3 runs"
-std::string count(std::size_t n, const std::string& noun);
 
 /// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
 std::size_t columns(const std::string& text);

@@ -19,7 +19,7 @@ namespace {
 bool is_above_zero(const Estimate& e) { return e.value > 0 && std::isfinite(e.value); }
 }  // namespace
 
-std::optional<Estimate> sample_joules(const Record& record, const std::string& scope) {
+std::optional<Estimate> sample_joules(const Record& record, Scope scope) {
   const auto per_joule = of_scope(record.summary.samples_per_j, scope);
   if (!per_joule) return std::nullopt;
   const Estimate joules = joules_per_sample(*per_joule);

@@ -17,12 +17,12 @@ namespace {
 
 using Figure = std::optional<double>;
 
-Figure value_of(const std::optional<Estimate>& e, const std::string&) { return e ? Figure(e->value) : std::nullopt; }
-Figure value_of(const ByScope& all, const std::string& scope) { return value_of(of_scope(all, scope), scope); }
+Figure value_of(const std::optional<Estimate>& e, Scope) { return e ? Figure(e->value) : std::nullopt; }
+Figure value_of(const ByScope& all, Scope scope) { return value_of(of_scope(all, scope), scope); }
 
 /// A member of the summary, or of what it took to the target.
 template <auto member>
-Figure of(const Summary& s, const std::string& scope) {
+Figure of(const Summary& s, Scope scope) {
   if constexpr (requires { s.*member; })
     return value_of(s.*member, scope);
   else
@@ -33,7 +33,7 @@ constexpr Merit all_merits[] = {
     {"throughput", "samples/s", true, false, false, of<&Summary::samples_per_s>},
     {"flops", "FLOP/s", true, false, true, of<&Summary::flops_per_s>},
     {"of-ceiling", "share of the ceiling", true, false, true,
-     [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
+     [](const Summary& s, Scope) { return credible_of_ceiling(s); }},
     {"efficiency", "FLOP/J", true, true, true, of<&Summary::flops_per_w>},
     {"samples-per-joule", "samples/J", true, true, false, of<&Summary::samples_per_j>},
     {"time-to-target", "time to target", false, false, false, of<&ToTarget::time_s>},
@@ -72,17 +72,17 @@ auto place_by_axes(const Record& record) {
 
 }  // namespace
 
-std::vector<std::string> scopes_of(const std::vector<Record>& records) {
-  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));
+std::vector<Scope> scopes_of(const std::vector<Record>& records) {
+  std::vector<Scope> scopes(std::begin(scopes_in_order), std::end(scopes_in_order));
   for (const Record& record : records)
     for (const auto& [scope, joules] : record.summary.energy_j)
       if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
   return scopes;
 }
 
-std::vector<std::string> measured_scopes(const std::vector<Record>& records) {
-  std::vector<std::string> scopes = scopes_of(records);
-  std::erase_if(scopes, [&](const std::string& scope) {
+std::vector<Scope> measured_scopes(const std::vector<Record>& records) {
+  std::vector<Scope> scopes = scopes_of(records);
+  std::erase_if(scopes, [&](Scope scope) {
     return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
   });
   return scopes;

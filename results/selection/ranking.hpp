@@ -50,10 +50,10 @@ void sort_records(std::vector<Record>& records, const Order& order);
 std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order);
 
 /// The scopes in the order in which they are looked at.
-inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};
+inline constexpr Scope scopes_in_order[] = {Scope::device, Scope::package, Scope::node, Scope::dram, Scope::facility};
 /// These, then others that the records have.
-std::vector<std::string> scopes_of(const std::vector<Record>& records);
+std::vector<Scope> scopes_of(const std::vector<Record>& records);
 /// Of these, those of which some record has joules, or a reason why it has none.
-std::vector<std::string> measured_scopes(const std::vector<Record>& records);
+std::vector<Scope> measured_scopes(const std::vector<Record>& records);
 
 }  // namespace tw::results

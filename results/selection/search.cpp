@@ -73,7 +73,7 @@ std::string not_borne_out(const SearchOutcome& outcome) {
 
 }  // namespace
 
-std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope) {
   if (!is_valid(record) || !record.summary.samples_per_s || !of_scope(record.summary.samples_per_j, scope))
     return std::nullopt;
   std::vector<double> merits;
@@ -97,8 +97,8 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, c
   return merit;
 }
 
-std::string search_scope(const Record& found, const std::vector<std::string>& settings) {
-  for (const std::string& scope : telling_scopes(found.workload.device, settings))
+Scope search_scope(const Record& found, const std::vector<std::string>& settings) {
+  for (Scope scope : telling_scopes(found.workload.device, settings))
     if (of_scope(found.summary.samples_per_j, scope)) return scope;
   return {};
 }

@@ -86,16 +86,16 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   const auto of_target = [](std::optional<Estimate> ToTarget::*member) {
     return [member](const Summary& s) { return s.to_target ? (*s.to_target).*member : std::nullopt; };
   };
-  columns.add("to target", 12, 9, "time-to-target", "", of_target(&ToTarget::time_s), seconds, true);
-  columns.add("steps", 9, 0, "steps-to-target", "", of_target(&ToTarget::steps), figure, true);
-  columns.add("cost", 8, 6, "cost-to-target", "", of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
-  columns.add("samples/s", 11, 10, "throughput", "", of(&Summary::samples_per_s), figure);
-  columns.add("tokens/s", 2, 0, "", "", of(&Summary::tokens_per_s), figure);
-  columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "", of(&Summary::step_time_s),
+  columns.add("to target", 12, 9, "time-to-target", Scope::none, of_target(&ToTarget::time_s), seconds, true);
+  columns.add("steps", 9, 0, "steps-to-target", Scope::none, of_target(&ToTarget::steps), figure, true);
+  columns.add("cost", 8, 6, "cost-to-target", Scope::none, of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
+  columns.add("samples/s", 11, 10, "throughput", Scope::none, of(&Summary::samples_per_s), figure);
+  columns.add("tokens/s", 2, 0, "", Scope::none, of(&Summary::tokens_per_s), figure);
+  columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none, of(&Summary::step_time_s),
               seconds);
-  columns.add("FLOP/s", 4, 0, "flops", "", of(&Summary::flops_per_s), figure);
+  columns.add("FLOP/s", 4, 0, "flops", Scope::none, of(&Summary::flops_per_s), figure);
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
-  for (const std::string& scope : measured_scopes(records)) {  // who finds room first stands first
+  for (Scope scope : measured_scopes(records)) {  // who finds room first stands first
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };

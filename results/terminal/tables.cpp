@@ -151,7 +151,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
       for (const std::string& reason : r.verdict.reasons) out += "    " + paint.red(wrap(reason, width, 4)) + "\n";
   }
   if (!footnotes.empty()) out += "\n" + footnotes.notes(style, paint);
-  for (const std::string& more : {drifted, words::no_verdict(report.records)})
+  for (const std::string& more : {drifted, words::no_verdict(report)})
     if (!more.empty()) out += "\n  " + paint.yellow("! ") + wrap(more, width, 4) + "\n";
   return style.unicode ? out : ascii(out);
 }
