@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <string_view>
+#include <system_error>
 
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
@@ -15,6 +17,14 @@ namespace {
 /// Marks text that follows the option's name directly; CLI11 inserts a colon otherwise.
 constexpr const char* value_mark = "\x01";
 
+/// Of a number that no double holds: whether it is one next to 0.
+bool is_tiny(std::string_view number) {
+  if (number.starts_with('-')) number.remove_prefix(1);
+  const std::size_t exponent = number.find_first_of("eE");
+  return exponent == number.npos ? number.starts_with('0') || number.starts_with('.')
+                                 : number.substr(exponent + 1).starts_with('-');
+}
+
 }  // namespace
 
 std::string value_fault(const std::string& value, const std::string& what) {
@@ -23,9 +33,17 @@ std::string value_fault(const std::string& value, const std::string& what) {
 
 OptionCheck number_in(double least, double most) {
   return [least, most](const std::string& text) -> std::string {
+    // What CLI11 would read besides (0x10, blanks before it) must not pass unchecked.
+    std::string_view digits = text;
+    if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
     double number = 0;
-    const char* const end = text.data() + text.size();
-    if (std::from_chars(text.data(), end, number).ptr != end) return {};
+    const char* const end = digits.data() + digits.size();
+    const auto [read, error] = std::from_chars(digits.data(), end, number);
+    if (read != end || error == std::errc::invalid_argument) return value_fault(text, "must be a number");
+    if (error == std::errc::result_out_of_range)
+      number = is_tiny(digits) ? 0 : digits.starts_with('-') ? -HUGE_VAL : HUGE_VAL;
+    else if (!std::isfinite(number))
+      return value_fault(text, "must be a finite number");
     if (number < least) return value_fault(text, fmt::format("value too small (minimum {})", least));
     if (number > most) return value_fault(text, fmt::format("value too large (maximum {})", most));
     return {};

@@ -13,7 +13,7 @@ namespace tw::bench {
 
 /// For CLI::Option::check: empty, or what is wrong with a value.
 using OptionCheck = std::function<std::string(const std::string&)>;
-/// Refuses numbers out of the range. What is no number is left to the option's conversion.
+/// Refuses numbers out of the range, and what is no decimal number (hexadecimal, nan, with blanks).
 OptionCheck number_in(double least, double most = std::numeric_limits<double>::max());
 /// A value and what it must be, for a check: "0: value too small". CLI11 puts the option's name and a colon before it.
 std::string value_fault(const std::string& value, const std::string& what);

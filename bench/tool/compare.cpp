@@ -66,8 +66,8 @@ int code_of_rules(const std::vector<results::RuleCheck>& checks, const results::
   return violated ? 1 : open ? 4 : 0;
 }
 
-/// 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has no verdict or is no award, or a
-/// rule is undecided or not checked on some point.
+/// 0; 1: a rule of the baseline is violated; 4: a tender has no verdict or is no award, or a rule is undecided or not
+/// checked on some point, or without rules nothing could be compared.
 int compare_reports(const CompareCommand& command) {
   check_figures(command.figures);
   results::CompareOptions options;
@@ -96,8 +96,9 @@ int compare_reports(const CompareCommand& command) {
                    : command.as_csv      ? results::comparison_csv(comparison)
                                          : results::comparison_text(
                                                comparison, checks, terminal_style(command.look.width, command.look.ascii)));
-  if (rules) return code_of_rules(checks, comparison);
-  return code_of(comparison);
+  if (!rules) return code_of(comparison);
+  const int of_rules = code_of_rules(checks, comparison), of_tender = comparison.is_tender ? code_of(comparison) : 0;
+  return of_rules == 0 ? of_tender : of_rules;  // 1 of a violated rule is worse than the 4 of either
 }
 
 }  // namespace
@@ -113,8 +114,8 @@ Action add_compare(CLI::App& command, const Words&) {
       ->allow_extra_args(false);
   command.add_option(
       "--baseline", options->baseline,
-      "JSON file of rules (results/schema/baseline.schema.json). Exit code 1: a rule\nis violated; 4: one "
-      "is undecided");
+      "JSON file of rules (results/schema/baseline.schema.json). Exit code 1: a rule\nis violated, whatever --kit "
+      "finds; 4: one is undecided, or it is not an award");
   CLI::Option* json = command.add_flag("--json", options->as_json, "print JSON");
   CLI::Option* markdown = command.add_flag("--markdown", options->as_markdown, "print Markdown")->excludes(json);
   command.add_flag("--csv", options->as_csv, "print CSV")->excludes(json)->excludes(markdown);

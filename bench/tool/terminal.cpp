@@ -33,7 +33,10 @@ bool has_unicode() {
 }  // namespace
 
 void say_error(std::string_view text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); }
-void say_warning(std::string_view text) { fmt::print(stderr, "{}\n", warning_line("trainwatt", text)); }
+void say_warning(std::string_view text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}\n", warning_line("trainwatt", text));
+}
 
 results::TableStyle terminal_style(std::optional<int> width, bool ascii) {
   results::TableStyle style;

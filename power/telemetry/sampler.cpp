@@ -23,6 +23,13 @@ void merge(SeriesPoint& into, const SeriesPoint& next) {
   into.samples = samples;
 }
 
+/// A counter that only rises has its first reading as the least and its last as the greatest. One that began anew (its
+/// driver was loaded again) has not: how far it rose in all nobody knows.
+bool has_fallen(const std::vector<SeriesPoint>& points, double first, double last) {
+  return std::ranges::any_of(
+      points, [&](const SeriesPoint& point) { return point.minimum < first || point.maximum > last; });
+}
+
 }  // namespace
 
 Sampler::Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds, std::size_t most_points)
@@ -89,7 +96,8 @@ Sampled Sampler::end() {
   if (reads_meters_) reader_->expect_snapshots(std::numeric_limits<double>::infinity());
   sampled.window_seconds = seconds(Clock::now() - start_);
   for (Track& track : tracks_) {
-    if (track.first && track.last) track.series.change = *track.last - *track.first;
+    if (track.first && track.last && !has_fallen(track.series.points, *track.first, *track.last))
+      track.series.change = *track.last - *track.first;
     sampled.series.push_back(track.series);
   }
   return sampled;

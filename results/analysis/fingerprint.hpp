@@ -2,8 +2,8 @@
 // multiplied, or changed a little.
 #pragma once
 
+#include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,36 +11,51 @@
 
 namespace tw::results {
 
-/// What of a record no second run repeats by chance. It keeps what it needs of the record.
+/// What of a record no second run repeats by chance. It keeps what it needs of the record: of 16 trials with 20 steps
+/// or more, and of 16 such power series, spread evenly over the trials, the first 1024 values of each; the first 1024
+/// steps of all trials as one line, so that short trials count as well; and the joules and phases of 64 trials.
 class Fingerprint {
  public:
   explicit Fingerprint(const Record& record);
   /// What the two have in common, as a clause ("their step times are …"); empty: they are two measurements. They are
   /// one where
-  ///  - the step times of a trial, or the power samples of a sensor, are in one ratio to those of the other, in 19 of
-  ///  20
-  ///    values within a hundredth of their own noise (at least 1e-6), and this noise holds 12 digits or more: the noise
-  ///    is that from value to value, so that a warm-up, a drift or a short period, which two runs may share, count for
-  ///    nothing, nor do rounded or equal values. Where the trials of each record are in one ratio to each other, too,
-  ///    only a ratio within 0.2 % of 1 counts: such a machine repeats itself;
-  ///  - or joules and phases of all trials are equal to within 2e-6, and hold 12 digits.
+  ///  - a line of step times, or of power samples, of 20 values or more is in one ratio to one of the other's: 19 of 20
+  ///    values are within 2 % of the noise (the lesser of the two lines'), but 2e-6 or two ticks of the clock or sensor
+  ///    at least. The noise is the quartile range of the changes from value to value, or to the value 2 to 8 before it,
+  ///    or of the changes of these, or of those in turn, over √2, √6 or √20, whichever is least. That such a line
+  ///    agrees by chance must be less likely than 1e-12, by Chernoff's bound for 19 of 20 of two values less than there
+  ///    are. The chance of one value is the share of pairs of one line that agree: of any two, or of two that are 1 to
+  ///    8 apart, with or without their trend, whichever is most, in whichever record it is more. So few levels, a
+  ///    warm-up, a drift, a short period, rounded and equal values count for little. It is also the share in which
+  ///    steps, or samples of one sensor, agree between the trials of one record, in whichever record it is less; where
+  ///    three of four do in each record, of all pairs of trials or of one pair of 20 values or more, both repeat
+  ///    themselves, and nothing follows;
+  ///  - or joules and phases of four trials or more are equal to within 2e-6, and hold 12 digits: of each value the
+  ///    logarithm of how many such intervals lie between the quartiles; where any two trials of one record are within
+  ///    two, that of the share of pairs that are.
   std::string same_as(const Fingerprint& other) const;
 
  private:
   struct Line {
-    std::vector<double> logs;    ///< of the values
-    double noise = 0, tick = 0;  ///< relative
+    std::vector<double> logs;              ///< of the values
+    double noise = 0, tick = 0, near = 0;  ///< relative
+    double chance = 1;                     ///< that two of its values agree
+    double chance_of_trials = 0;           ///< that values of two trials of its record agree; 1: it repeats itself
   };
   using Lines = std::vector<Line>;
-  static Line line_of(const std::vector<double>& values);
+  struct Total {
+    std::vector<double> logs;  ///< of each trial
+    double digits = 0;         ///< of all trials
+  };
   static void add(Lines& lines, const std::vector<double>& values);
-  /// The logarithm of the ratio.
-  static std::optional<double> ratio_of(const Line& a, const Line& b);
-  static bool repeats_itself(const Lines& lines);
+  static bool are_in_one_ratio(const Line& a, const Line& b);
   static bool have_common(const Lines& a, const Lines& b);
+  void add_steps(const std::vector<Trial>& trials);
+  void add_power(const std::vector<Trial>& trials);
+  void add_totals(const std::vector<Trial>& trials);
 
   Lines steps_, all_steps_, power_;
-  std::map<std::string, std::vector<double>> totals_;  ///< by meter or phase, of each trial
+  std::map<std::string, Total> totals_;  ///< by meter or phase
 };
 
 }  // namespace tw::results

@@ -118,14 +118,9 @@ class Comparer {
       for (const Record* record : records_of(in_[s].runs[0]))
         if (!taken.contains(record)) left.push_back(printable(record->id));
       if (!left.empty())
-        add(s, {"points",
-                0,
-                "-",
-                fmt::format("{}{}", left.front(), left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : ""),
-                false,
-                "the reference has none like these: they are left out",
-                {},
-                {}});
+        add(s, made_difference("points", "-",
+                               left.front() + (left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : ""),
+                               false, "the reference has none like these: they are left out"));
     }
   }
 
@@ -159,20 +154,24 @@ class Comparer {
       first.runs = {contexts_of(system.runs[0])}, other.runs = {contexts_of(system.runs[run])};
       for (Difference& difference : report_differences(first, other)) {
         if (difference.what.starts_with("run")) continue;
-        difference.why =
-            fmt::format("between its runs 1 and {}{}", run + 1, difference.why.empty() ? "" : ": " + difference.why);
+        difference.why = between_runs(run + 1, difference.why);
         add(s, std::move(difference));
       }
     }
-    if (s == options_.reference) return;
-    for (Difference& difference : report_differences(reference(), system)) add(s, std::move(difference));
+    const bool is_reference = s == options_.reference;
+    if (!is_reference)
+      for (Difference& difference : report_differences(reference(), system)) add(s, std::move(difference));
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       std::set<std::string> named;
       for (const auto& run : pairs_[s]) {
-        if (run[w].system == nullptr) continue;
+        if (is_reference || run[w].system == nullptr) continue;
         for (Difference& difference : record_differences(*run[w].reference, *run[w].system))
           if (named.insert(difference.what).second) add(s, std::move(difference), w);
       }
+      for (std::size_t run = 1; run < pairs_[s].size(); ++run)
+        for (Difference& difference : run_differences(pairs_[s][0][w].system, pairs_[s][run][w].system, run + 1))
+          if (named.insert(difference.what).second) add(s, std::move(difference), w);
+      if (is_reference) continue;
       for (Difference& difference : rule_differences(judged_records(options_.reference, w), judged_records(s, w)))
         add(s, std::move(difference), w);
     }

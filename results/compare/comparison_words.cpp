@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"
@@ -207,31 +208,54 @@ void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, 
       });
   if (!comparison.is_tender) return;
   std::vector<AwardObstacle>& all = comparison.not_an_award;
-  const std::string kit = kit_of(systems[comparison.reference].runs[0]);
+  // A kit that was given is held against each run by itself (offer_faults). Otherwise it is the first that is found, the
+  // reference's before others'.
+  std::vector<std::size_t> order = {comparison.reference};
+  for (std::size_t s = 0; s < systems.size(); ++s)
+    if (s != comparison.reference) order.push_back(s);
+  std::string kit;
+  std::size_t whose = comparison.reference;
+  for (auto s = order.begin(); s != order.end() && kit.empty(); ++s)
+    for (auto run = systems[*s].runs.begin(); run != systems[*s].runs.end() && kit.empty(); ++run)
+      kit = kit_of(*run), whose = *s;
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const std::vector<std::string>& broken = comparison.systems[s].broken_rules;
     for (const RunRule& rule : tw::results::run_rules())
       if (std::ranges::find(broken, rule.id) != broken.end())
         all.push_back({s, "rule_broken", fmt::format("run rule \"{}\" is broken ({})", rule.id, rule.broken)});
-    if (std::ranges::any_of(systems[s].runs, [&](const Report& run) { return kit_of(run) != kit; }))
-      all.push_back(
-          {s, "kit_differs", "not all runs are of the kit of " + comparison.systems[comparison.reference].name});
+    if (!has_kit && std::ranges::any_of(systems[s].runs, [&](const Report& run) { return kit_of(run) != kit; }))
+      all.push_back({s, "kit_differs", "not all runs are of the kit of " + comparison.systems[whose].name});
     for (const Fault& fault : systems[s].offer_faults)
       all.push_back({s, fault.code, text::printable(fault_line(fault))});
   }
 }
 
 std::string not_an_award(const Comparison& comparison) {
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;  // of the systems of which the same is said
+  struct Group {  // of the systems of which the same is said
+    std::string what;
+    bool is_first = false;  // of its kind
+    std::vector<std::size_t> systems{};
+  };
+  std::vector<Group> groups;
+  std::set<std::string> kinds;
   for (const AwardObstacle& one : comparison.not_an_award) {
-    auto same = std::ranges::find(groups, one.text, [](const auto& group) { return group.first; });
-    if (same == groups.end()) same = groups.insert(groups.end(), {one.text, {}});
-    if (std::ranges::find(same->second, one.system) == same->second.end()) same->second.push_back(one.system);
+    auto same = std::ranges::find(groups, one.text, &Group::what);
+    if (same == groups.end()) same = groups.insert(groups.end(), Group{one.text, kinds.insert(one.code).second});
+    if (std::ranges::find(same->systems, one.system) == same->systems.end()) same->systems.push_back(one.system);
   }
   if (groups.empty()) return {};
+  std::ranges::stable_partition(groups, &Group::is_first);  // one of each kind before more of one
+  constexpr std::size_t most_named = 3;
+  const std::size_t more = groups.size() > most_named ? groups.size() - most_named : 0;
+  groups.resize(groups.size() - more);
   std::vector<std::string> said;
-  for (const auto& [what, of] : groups) said.push_back(names(comparison, of) + ": " + what);
-  return fmt::format("Not an award: {}. The figures are good for a look.", fmt::join(said, "; "));
+  for (const Group& group : groups) said.push_back(names(comparison, group.systems) + ": " + group.what);
+  const bool is_single = comparison.learned.empty() && std::ranges::all_of(comparison.systems, [](const ComparedSystem& one) {
+    return one.started_at.size() == 1;
+  });
+  return fmt::format("Not an award: {}{}{}. The figures are good for a look.", fmt::join(said, "; "),
+                     more > 0 ? fmt::format(" (and {} more)", more) : "",
+                     is_single ? "; and one run each decides nothing" : "");
 }
 
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems) {

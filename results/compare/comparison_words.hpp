@@ -74,7 +74,8 @@ std::vector<KeptRules> run_rules(const Comparison& comparison);
 /// Whether it is a tender, which runs of a kit are too, and why no offer may win it, by system: broken run rules, runs
 /// of other kits, and what a kit that was given finds besides.
 void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, Comparison& comparison);
-/// "Not an award: A, B: run rule "window" is broken (windows are short, …). …"; empty where nothing stands against one
+/// "Not an award: A, B: run rule "window" is broken (windows are short, …) (and 2 more). …", three at most; empty where
+/// nothing stands against one
 std::string not_an_award(const Comparison& comparison);
 /// "A, B, C"
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems);

@@ -57,6 +57,7 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
                        "they are one point of one launch: one measurement counts once"});
     return signs;
   };
+  constexpr std::size_t most_prints = 64;  // the comparison of all pairs of more would take too long
   std::map<std::string, Place> seen;
   std::vector<std::pair<Place, Fingerprint>> prints;
   for (std::size_t s = 0; s < systems.size(); ++s)
@@ -71,6 +72,7 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
         for (std::size_t i = 0; i + 1 < prints.size() && !copied; ++i)
           if (const std::string what = print.same_as(prints[i].second); !what.empty())
             copied.emplace(prints[i].first, what + ", as no two runs have them: one measurement counts once");
+        if (prints.size() > most_prints) prints.erase(prints.begin());
       }
       if (!copied) continue;
       const auto& [first, why] = *copied;
@@ -99,13 +101,17 @@ std::vector<Difference> copies(const std::vector<const Report*>& runs) {
 }
 
 std::vector<Difference> index_differences(const std::vector<Report>& runs) {
-  const std::optional<int>& index = runs.front().context.run_index;
-  const auto has_it = [&](const Report& run) { return run.context.run_index == index; };
-  if (runs.size() < 2 || !index || !std::ranges::all_of(runs, has_it)) return {};
+  std::map<int, int> times;
+  for (const Report& run : runs)
+    if (run.context.run_index) ++times[*run.context.run_index];
+  std::string several;
+  for (const auto& [index, count] : times)
+    if (count > 1) several += fmt::format("{}{} in {}", several.empty() ? "" : ", ", index, count);
+  if (several.empty()) return {};
   return {{"run index",
            0,
            "",
-           fmt::format("{} in all {} runs", *index, runs.size()),
+           fmt::format("{} of {} runs", several, runs.size()),
            true,
            "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series",
            {},

@@ -19,12 +19,13 @@ using MeasuredSystems = std::vector<MeasuredSystem>;
 /// Trials that took the same to the last bit are one measurement, whatever their reports say of when and by whom they
 /// were made; so are those whose noise is the same (results/analysis/fingerprint.hpp), and one point of one launch,
 /// whatever its samples are. It counts once, and says nothing of two systems.
-/// `workloads` is filled in by the caller.
+/// `workloads` is filled in by the caller. The noise of a run is compared with that of the 64 runs before it.
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
 /// The same among runs of one plan, of all points; each entry names two runs.
 std::vector<Difference> copies(const std::vector<const Report*>& runs);
-/// Blocks a system whose runs all state one index among several runs, as only several copies of one run, or the same
-/// run of several series, do: scripts/repeat gives each run of a series its own, and with it its own order of points.
+/// Blocks a system of which several runs state the same index, as only copies of one run, or the same run of several
+/// series, do: scripts/repeat gives each run of a series its own, and with it its own order of points. Runs that state
+/// none count for nothing.
 std::vector<Difference> index_differences(const std::vector<Report>& runs);
 
 }  // namespace tw::results

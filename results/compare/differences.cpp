@@ -217,6 +217,11 @@ std::vector<RecordPair> match_records(const std::vector<const Record*>& referenc
   return pairs;
 }
 
+Difference made_difference(const std::string& what, const std::string& reference_value, const std::string& system_value,
+                           bool blocking, const std::string& why, std::vector<std::string> figures) {
+  return {what, 0, reference_value, system_value, blocking, why, {}, std::move(figures)};
+}
+
 std::vector<Difference> validation_differences(const SystemInput& system) {
   std::vector<Difference> all;
   const auto add = [&](const char* what, const std::vector<std::string>& lines, bool blocking, const char* why,
@@ -345,15 +350,21 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   for (const FlagName& flag : flags) {
     const bool blocking = flag.is(FlagUse::blocks);
     if (breaks_a_rule(flag) && !blocking) continue;
-    all.push_back({"flag " + printable(flag.name),
-                   0,
-                   has_flag(reference, flag) ? "yes" : "no",
-                   has_flag(system, flag) ? "yes" : "no",
-                   blocking,
-                   note_of(flag),
-                   {},
-                   {}});
+    all.push_back(made_difference("flag " + printable(flag.name), has_flag(reference, flag) ? "yes" : "no",
+                                  has_flag(system, flag) ? "yes" : "no", blocking, note_of(flag)));
   }
+  return all;
+}
+
+std::string between_runs(std::size_t run, const std::string& why) {
+  return fmt::format("between its runs 1 and {}{}", run, why.empty() ? "" : ": " + why);
+}
+
+std::vector<Difference> run_differences(const Record* first, const Record* other, std::size_t run) {
+  if (first == nullptr || other == nullptr) return {};
+  std::vector<Difference> all = record_differences(*first, *other);
+  std::erase_if(all, [](const Difference& d) { return !d.blocking || d.reference_value == d.system_value; });
+  for (Difference& difference : all) difference.why = between_runs(run, difference.why);
   return all;
 }
 
@@ -430,14 +441,9 @@ std::vector<Difference> energy_differences(const std::vector<const Record*>& ref
     return all;
   }
   if (std::ranges::find(telling, scope) == telling.end())
-    all.push_back({"scope of energy",
-                   0,
-                   scopes_a,
-                   scopes_b,
-                   true,
-                   "joules of the scope " + scope + " do not include all that this training draws",
-                   {},
-                   figures});
+    all.push_back(made_difference("scope of energy", scopes_a, scopes_b, true,
+                                  "joules of the scope " + scope + " do not include all that this training draws",
+                                  figures));
   found.add("method of energy (" + scope + ")", of_a, of_b, false,
             "each method has its own errors, which the intervals do not include", figures);
   for (Difference& one : found.take()) all.push_back(std::move(one));
@@ -448,14 +454,8 @@ static const std::vector<std::string> cost_figures = {"cost", "cost-to-target"};
 
 std::vector<Difference> cost_differences(const CostGround& system) {
   if (!system.is_mixed) return {};
-  return {{"basis of cost",
-           0,
-           "",
-           system.text,
-           true,
-           "its runs have costs of different kinds, which have no common mean",
-           {},
-           cost_figures}};
+  return {made_difference("basis of cost", "", system.text, true,
+                          "its runs have costs of different kinds, which have no common mean", cost_figures)};
 }
 
 std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system) {
@@ -465,14 +465,8 @@ std::vector<Difference> cost_differences(const CostGround& reference, const Cost
               "a cost and a lower bound, or different lower bounds, are never compared", cost_figures);
   std::vector<Difference> all = found.take();
   if (all.empty() && reference.basis != CostBasis::complete)
-    all.push_back({"basis of cost",
-                   0,
-                   reference.text,
-                   system.text,
-                   false,
-                   "both are lower bounds: the missing part may reverse the order",
-                   {},
-                   cost_figures});
+    all.push_back(made_difference("basis of cost", reference.text, system.text, false,
+                                  "both are lower bounds: the missing part may reverse the order", cost_figures));
   return all;
 }
 

@@ -22,6 +22,9 @@ struct RecordPair {
 std::vector<RecordPair> match_records(const std::vector<const Record*>& reference,
                                       const std::vector<const Record*>& system);
 
+/// Of no workload in particular; `system` is filled in by the caller.
+Difference made_difference(const std::string& what, const std::string& reference_value, const std::string& system_value,
+                           bool blocking, const std::string& why, std::vector<std::string> figures = {});
 /// What `trainwatt validate` says of a system's reports: faults block, notes do not, and of fields that came later than
 /// a report's version those that a figure needs block that figure.
 std::vector<Difference> validation_differences(const SystemInput& system);
@@ -32,6 +35,11 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
 /// What differs between two records, and what either has of flags that break no run rule; `workloads` is filled in by
 /// the caller.
 std::vector<Difference> record_differences(const Record& reference, const Record& system);
+/// "between its runs 1 and 2: …", of runs of one system.
+std::string between_runs(std::size_t run, const std::string& why);
+/// Of record_differences() those that block, between a system's run 1 and its run number `run`; none where either has
+/// no record (null). What both have alike is said of the first by itself.
+std::vector<Difference> run_differences(const Record* first, const Record* other, std::size_t run);
 /// A record and what the run rules say of its report (check_run_rules).
 struct JudgedRecord {
   const Record* record = nullptr;

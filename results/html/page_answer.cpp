@@ -195,7 +195,7 @@ void keep_units_on_their_lines(Page& page) {
   for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
 }
 
-/// A page that names no winner has no green tick: it would look like one.
+/// A page that names no winner, or is no award to the one it names, has no green tick: it would look like one.
 void take_ticks_off(Page& page) {
   const auto plain = [](Words& words) {
     if (words.look == "good") words.look.clear();
@@ -284,7 +284,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
        {speed_section, energy_section, scaling_section, phases_section, learning_section, telemetry_section,
         points_section, ledger_section, verdicts_section, rules_section, provenance_section})
     page.sections.push_back(section(systems));
-  if (comparison != nullptr && !comparison->names_one()) take_ticks_off(page);
+  if (comparison != nullptr && (!comparison->names_one() || !comparison->not_an_award.empty())) take_ticks_off(page);
   keep_units_on_their_lines(page);
   const auto take = [&](const std::string& id) {
     const auto found = std::ranges::find(page.sections, id, &Section::id);

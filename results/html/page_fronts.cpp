@@ -93,19 +93,22 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
         if (is_meant) all.try_emplace(&record, d.what);
       }
   }
-  // A system that no figure of the chart tells from the reference is on no front: its place there would be a claim.
+  // A system that no figure of the chart tells from the reference is on no front: its place there would be a claim. So
+  // would any where it is not an award.
+  const bool is_no_award = !comparison->not_an_award.empty();
   std::set<std::size_t> told;
-  for (const FigureComparison& figure : comparison->figures)
+  for (const FigureComparison& figure : is_no_award ? std::vector<FigureComparison>() : comparison->figures)
     for (std::size_t s = 0; s < figure.overall.size() && figures.contains(figure.figure.name); ++s)
       if (s != comparison->reference && figure.overall[s].names_one()) told.insert({s, comparison->reference});
   for (std::size_t s = 0; s < systems.size(); ++s)
     for (const Record& record : systems[s].report.records)
-      if (!told.contains(s)) all.try_emplace(&record, "no claim");
+      if (!told.contains(s)) all.try_emplace(&record, is_no_award ? "not an award" : "no claim");
   return all;
 }
 /// Whether a system's point may be called the best by one of these figures: the verdicts of a comparison have to.
 bool may_lead(const Comparison* comparison, std::size_t system, const std::set<std::string>& figures) {
   if (comparison == nullptr) return true;
+  if (!comparison->not_an_award.empty()) return false;
   return std::ranges::any_of(comparison->figures, [&](const FigureComparison& figure) {
     if (!figures.contains(figure.figure.name)) return false;
     const auto found = std::ranges::find(figure.ranking, system, &RankedSystem::system);

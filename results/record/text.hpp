@@ -36,7 +36,11 @@ std::string join(const auto& texts, const std::string& separator) {
   std::string all;
   for (bool is_first = true; const auto& text : texts) {
     if (!is_first) all += separator;
-    all += std::string() + text, is_first = false;
+    if constexpr (requires { all += text; })
+      all += text;
+    else
+      all += to_string(text);  // of an enumeration
+    is_first = false;
   }
   return all;
 }

@@ -164,14 +164,16 @@ void check_settings(const Report& report, const RecordedLaunch& launch, Findings
   }
 }
 
-/// A knob is read back behind the window, too, by commands that may take a minute each.
-constexpr double read_back_seconds = 120;
+/// Knobs are read back behind the window, too, one after another, by commands that may take a minute each.
+constexpr double read_back_seconds = 60;
 
-void check_changes(const Trial& trial, const std::string& at, Findings& found) {
+void check_changes(const Record& record, const Trial& trial, const std::string& at, Findings& found) {
   if (!trial.setting_changes) return;
+  const std::size_t settings = std::max<std::size_t>(1, record.setting.size());
+  const double read_back = read_back_seconds * static_cast<double>(settings + 1);
   for (std::size_t i = 0; i < trial.setting_changes->size(); ++i)
     if (const double time = (*trial.setting_changes)[i].time_s;
-        time < 0 || time > trial.window_s * time_slack + read_back_seconds)
+        time < 0 || time > trial.window_s * time_slack + read_back)
       found.broken("setting_change_time", at + "/setting_changes/" + std::to_string(i) + "/time_s",
                    "is " + text::duration(time) + ", and the window lasted " + text::duration(trial.window_s));
 }
@@ -213,7 +215,7 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
     const Record& record = report.records[place];
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
-      check_changes(trial, place_of(place, t), found);
+      check_changes(record, trial, place_of(place, t), found);
       check_counters(trial, place_of(place, t), found);
       together += trial.window_s;
       if (!trial.start_s) {

@@ -34,6 +34,72 @@ Meters meters_of(const RecordedLaunch& launch, Findings& found) {
   return meters;
 }
 
+/// "0" of "rapl:package-0" and "rapl:package-0-die-1"; empty of all but RAPL's packages.
+std::string package_of(const std::string& domain) {
+  constexpr std::string_view prefix = "rapl:package-";
+  if (!domain.starts_with(prefix) || domain.find('/') != std::string::npos) return {};
+  const std::string rest = domain.substr(prefix.size());
+  return rest.substr(0, rest.find_first_not_of("0123456789"));
+}
+
+template <class Matches>
+bool counts(const Meters& meters, const std::string& host, Matches matches) {
+  return std::ranges::any_of(meters, [&](const auto& one) {
+    return one.first.first == host && one.second->available && one.second->counted && matches(*one.second);
+  });
+}
+
+/// Why this reason does not leave the sensor out; empty where it may. A package is a duplicate of what another source
+/// counts, or of another die or mirror of the same package; other packages of its own source never cover it.
+std::string why_not_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters) {
+  const auto& [host, domain] = sensor;
+  if (reason == "not_visible" && !is_gpu(domain)) return "only a GPU may be another job's";
+  const std::string package = package_of(domain);
+  if (package.empty()) return {};
+  if (reason == "contained" && !counts(meters, host, [](const MeterEntry& m) { return m.scope == Scope::node; }))
+    return "no meter that contains the package is counted on this host";
+  if (reason == "duplicate" && !counts(meters, host, [&](const MeterEntry& m) {
+        return m.scope == Scope::package && (source_of(m.domain) != source_of(domain) ||
+                                             package_of("rapl:" + id_of(m.domain)) == package);
+      }))
+    return "no other meter of the package is counted on this host";
+  return {};
+}
+
+void check_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters, const std::string& at,
+                    Findings& found) {
+  if (const std::string why = why_not_left_out(sensor, reason, meters); !why.empty())
+    found.broken("meter_left_out", at, "is \"" + reason + "\" for " + name_of(sensor) + ": " + why);
+}
+
+/// Whose joules are missing in a total: a sensor that could not be read, beside a counted one of its scope and source.
+/// An entry loses its scope where another entry of the same sensor covers it.
+Scope scope_without(const MeterEntry& meter, const Meters& meters) {
+  static const std::set<std::string> harmless = {"",          "no_driver", "unsupported",
+                                                 "contained", "duplicate", "not_visible"};
+  if (meter.available || harmless.contains(meter.reason)) return Scope::none;
+  Scope scope = meter.scope;
+  // These sources always give one; a GPU that does not answer may have none.
+  if (scope == Scope::none && (is_kind(meter.domain, "rapl") || is_kind(meter.domain, "perf")))
+    scope = scope_of_kind(meter.domain);
+  if (scope == Scope::none) return scope;
+  const auto beside = [&](const MeterEntry& m) {
+    return m.scope == scope && source_of(m.domain) == source_of(meter.domain);
+  };
+  const auto covers = [&](const MeterEntry& m) { return beside(m) && id_of(m.domain) == id_of(meter.domain); };
+  return counts(meters, meter.host, beside) && !counts(meters, meter.host, covers) ? scope : Scope::none;
+}
+
+/// The summary of a point of all ranks states no joules of a scope without one of its sensors.
+void check_scopes(const Record& record, const Meters& meters, const std::string& at, Findings& found) {
+  for (const auto& [sensor, meter] : meters) {
+    const auto stated = record.summary.energy_j.find(scope_without(*meter, meters));
+    if (stated != record.summary.energy_j.end() && stated->second)
+      found.broken("meter_left_out", at + "/summary/energy_j/" + stated->first,
+                   "is given without " + name_of(sensor) + ", which could not be read (" + meter->reason + ")");
+  }
+}
+
 /// What a row says of its meter. A point on some of the ranks may open meters of its own, whose update period is
 /// measured anew.
 void check_row_of(const EnergyRow& row, const MeterEntry& meter, bool is_part, const std::string& at,
@@ -75,6 +141,10 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     const std::string place = at + "/energy/" + std::to_string(e);
     const auto meter = meters.find(sensor);
     const bool is_of_sensor = row.energy_j || (row.counted && row.scope != Scope::none);
+    // Meters that are opened anew for some of the ranks may cover each other otherwise.
+    if (!row.counted && (meter == meters.end() || row.reason != meter->second->reason) &&
+        (row.reason == "not_visible" || !is_part))
+      check_left_out(sensor, row.reason, meters, place + "/reason", found);
     if (meter == meters.end()) {
       if (is_of_sensor)
         found.broken("meter_unknown", place + "/domain", name_of(sensor) + " is not among the meters of the run");
@@ -89,14 +159,6 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     if (row.counted && row.scope != Scope::none && !meter->second->counted && !is_part)
       found.broken("meter_row_counted", place + "/counted", "is true for a meter that the run does not count");
   }
-}
-
-/// "0" of "rapl:package-0" and "rapl:package-0-die-1"; empty of all but RAPL's packages.
-std::string package_of(const std::string& domain) {
-  constexpr std::string_view prefix = "rapl:package-";
-  if (!domain.starts_with(prefix) || domain.find('/') != std::string::npos) return {};
-  const std::string rest = domain.substr(prefix.size());
-  return rest.substr(0, rest.find_first_not_of("0123456789"));
 }
 
 /// The driver shows a zone of each package or none; one that cannot be read is listed with its reason.
@@ -135,6 +197,10 @@ void check_meters(const Report& report, Findings& found) {
   for (const RecordedLaunch& launch : launches_of(report)) {
     const Context& context = *launch.context;
     const Meters meters = meters_of(launch, found);
+    for (std::size_t m = 0; m < context.meters.size(); ++m)
+      if (const MeterEntry& meter = context.meters[m]; !meter.counted && meters.at(sensor_of(meter)) == &meter)
+        check_left_out(sensor_of(meter), meter.reason, meters,
+                       launch.where + "/meters/" + std::to_string(m) + "/reason", found);
     check_packages(launch, found);
     check_idle(launch, meters, found);
     for (const std::size_t place : launch.records) {
@@ -143,6 +209,7 @@ void check_meters(const Report& report, Findings& found) {
       for (const DeviceEntry& device : context.devices)
         if (device.rank < record.workload.ranks) hosts.insert(device.host);
       const bool is_part = record.workload.ranks < std::ssize(context.devices);
+      if (!is_part) check_scopes(record, meters, place_of(place), found);
       for (std::size_t t = 0; t < record.trials.size(); ++t)
         check_rows(record.trials[t], meters, hosts, is_part, place_of(place, t), found);
     }

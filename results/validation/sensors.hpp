@@ -32,6 +32,23 @@ inline Scope scope_of_kind(const std::string& domain) {
   return {};
 }
 
+/// Of a GPU, which alone may be another job's.
+inline bool is_gpu(const std::string& domain) {
+  return is_kind(domain, "nvml") || is_kind(domain, "nvml-power") || is_kind(domain, "amdgpu") ||
+         is_kind(domain, "amdsmi") || domain.starts_with("cray:accel");
+}
+
+/// What names the same sensors in the same way (power/meter/arbitration.cpp).
+inline std::string source_of(const std::string& domain) {
+  if (is_kind(domain, "rapl-mmio")) return "rapl";
+  return is_gpu(domain) && !domain.starts_with("cray") ? "gpu" : domain.substr(0, domain.find(':'));
+}
+/// "package-0" of "rapl:package-0".
+inline std::string id_of(const std::string& domain) {
+  const std::size_t colon = domain.find(':');
+  return colon == std::string::npos ? std::string() : domain.substr(colon + 1);
+}
+
 /// Joules that a meter has shown and that are in a total.
 inline bool has_counted_joules(const EnergyRow& row) { return row.energy_j && row.counted; }
 

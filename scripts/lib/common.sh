@@ -111,7 +111,7 @@ mpi_environment() {
 # The folder of the programs: build/bin of the checkout, or bin of the prefix that these scripts are installed in.
 programs_folder() {
   local folder=$root/build/bin
-  if [ ! -d "$folder" ] && [ -d "$root/../../bin" ]; then folder=$(cd "$root/../../bin" && pwd); fi
+  if [ ! -d "$folder" ] && [ -x "$root/../../bin/trainwatt" ]; then folder=$(cd "$root/../../bin" && pwd); fi
   printf '%s\n' "$folder"
 }
 

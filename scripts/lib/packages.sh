@@ -20,16 +20,22 @@ ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools pyt
 # Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people) and tried (yes: these lists were installed and
 # built with on that distribution).
 know_distribution() {
-  local ID='' ID_LIKE='' VERSION_ID='' PRETTY_NAME='' file=${TRAINWATT_OS_RELEASE:-/etc/os-release}
-  # shellcheck disable=SC1090  # a file of variables, found at run time
-  if [ -r "$file" ]; then . "$file"; fi
-  system=${PRETTY_NAME:-this system} manager='' tried=no
-  case " $ID $ID_LIKE " in
+  local facts=()
+  # In a subshell: the file sets NAME, VERSION and others, too.
+  mapfile -t facts < <(
+    file=${TRAINWATT_OS_RELEASE:-/etc/os-release} ID='' ID_LIKE='' VERSION_ID='' PRETTY_NAME=''
+    # shellcheck disable=SC1090  # a file of variables, found at run time
+    if [ -r "$file" ]; then . "$file"; fi
+    printf '%s\n' "$ID" "$ID_LIKE" "$VERSION_ID" "$PRETTY_NAME"
+  )
+  local id=${facts[0]:-} like=${facts[1]:-} version=${facts[2]:-}
+  system=${facts[3]:-this system} manager='' tried=no
+  case " $id $like " in
     *' debian '* | *' ubuntu '*) manager=apt ;;
     *' rhel '* | *' fedora '*) manager=dnf ;;
     *' suse '* | *' sles '*) manager=zypper ;;
   esac
-  case $ID:$VERSION_ID in debian:12) tried=yes ;; esac
+  case $id:$version in debian:12) tried=yes ;; esac
 }
 know_distribution
 case $manager in
@@ -65,7 +71,7 @@ install_commands() {
       say "apt-get install --no-install-recommends $*"
       ;;
     dnf)
-      say "dnf install epel-release"
+      say "dnf install epel-release dnf-plugins-core" # the latter has config-manager
       say "dnf config-manager --set-enabled crb"
       say "dnf install $*"
       ;;

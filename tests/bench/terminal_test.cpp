@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "power/knob/journal.hpp"
 #include "power/knob/site.hpp"
@@ -39,6 +40,19 @@ TEST(ErrorLine, EveryExceptionHasACode) {
   EXPECT_EQ(code_of(coded(site::SiteError("x"))), "bad-site-file");
   EXPECT_EQ(code_of(coded(SettingsHeld("x"))), "settings-held");
   EXPECT_EQ(warning_line("p", with_code("steal", "text")), "p: warning[steal]: text");
+}
+
+TEST(NumberIn, RefusesWhatItCannotHoldAgainstTheRange) {
+  const OptionCheck check = number_in(1, 400);
+  for (const char* good : {"1", "400", "+5", "+400", "2.5", "4e2"}) EXPECT_EQ(check(good), "") << good;
+  const auto says = [&](const std::string& text, const std::string& what) {
+    EXPECT_TRUE(check(text).ends_with(text + ": " + what)) << text << ": " << check(text);
+  };
+  for (const char* small : {"0", "-5", "+0", "-1e999", "1e-999"}) says(small, "value too small (minimum 1)");
+  for (const char* large : {"401", "+5000", "1e999", "+1e999"}) says(large, "value too large (maximum 400)");
+  for (const char* none : {"0x10", "0x0", "-0x5", "+0x10", " 5", "5 ", "\t5", "x", "", "+", "++5", "+-5", "5'000", "5_0"})
+    says(none, "must be a number");
+  for (const char* endless : {"nan", "+nan", "-nan", "inf", "-inf", "infinity"}) says(endless, "must be a finite number");
 }
 
 TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {

@@ -227,7 +227,7 @@ exit $1
         # Runs that other programs disturbed are counted once, at the end.
         stand_in.write_text("""#!/bin/sh
 while [ "$1" != --resume ]; do shift; done
-mkdir -p "$2" && echo '"flags": ["steps_given", "busy_host"],' >"$2/report.json"
+mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' >"$2/report.json"
 """)
         done = subprocess.run([REPEAT, "3", "--", stand_in, "--out", self.folder / "busy"], capture_output=True, text=True, env=environment(), timeout=HANG)
         self.assert_ran(done)

@@ -61,6 +61,11 @@ stand_in id 'echo 1000'
 on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
 expect 3 'dnf config-manager --set-enabled crb && dnf install gcc-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 expect 3 'the package list is untried here' "${there[@]}" scripts/quickstart --build "$work/build"
+expect 3 'dnf install epel-release dnf-plugins-core && dnf config-manager' "${there[@]}" scripts/quickstart --build "$work/build"
+on named 'ID=debian VERSION_ID=12 NAME=Leaky VERSION=leaked'
+# shellcheck disable=SC2016  # the inner shell expands it
+expect 0 'apt yes - -' "${there[@]}" NAME=- VERSION=- bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh
+  echo "$manager $tried $NAME $VERSION"'
 on sles 'ID=sles VERSION_ID=15.6'
 expect 3 'zypper install --no-recommends gcc13-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 on ubuntu 'ID=ubuntu ID_LIKE=debian VERSION_ID=22.04'
@@ -77,6 +82,15 @@ on unknown 'ID=nixos'
 expect 3 'has no package list here' "${there[@]}" scripts/quickstart --build "$work/build"
 rm "$work/bin/c++"
 stand_in id 'echo 0'
+
+# ---- the folder of the programs: that of a prefix only where they are in it ----
+mkdir -p "$work/prefix/bin" "$work/prefix/share/trainwatt"
+for wanted in share/trainwatt/build/bin bin; do
+  # shellcheck disable=SC2016  # the inner shell expands it
+  expect 0 "$work/prefix/$wanted" env -C "$root" root="$work/prefix/share/trainwatt" bash -euc '. scripts/lib/common.sh; programs_folder'
+  printf '#!/bin/sh\n' >"$work/prefix/bin/trainwatt"
+  chmod +x "$work/prefix/bin/trainwatt"
+done
 
 # ---- without what builds: said before cmake is called ----
 mkdir "$work/few"

@@ -61,7 +61,7 @@ Record made_target_record(const std::string& id, const std::vector<double>& seco
     trial.window_s = time;
     trial.target_run = TargetRun{seed++, 0, {{100, time, 1.05, std::nullopt}}};
   }
-  add_meter(record, watts, "node");
+  add_meter(record, watts, Scope::node);
   summarise(record);
   return record;
 }

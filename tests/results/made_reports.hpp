@@ -13,7 +13,7 @@ namespace tw::testing {
 /// One trial for each of `samples_per_s`, 64 samples a step, 10 steps. `watts`: of one counted meter of `scope`;
 /// absent: no meter.
 results::Record made_record(const std::string& id, const std::vector<double>& samples_per_s,
-                            std::optional<double> watts = {}, tw::results::Scope scope = Scope::node);
+                            std::optional<double> watts = {}, results::Scope scope = results::Scope::node);
 /// Of one host "node1" with two ranks.
 results::Report made_report(std::vector<results::Record> records);
 /// A run to a target for each pair of seconds and steps.

@@ -172,11 +172,11 @@ Report sample_report() {
 }
 
 std::vector<MeterEntry> sample_meters() {
-  const auto meter = [](const char* domain, const char* scope, bool counted) {
-    return MeterEntry{"node1", domain, scope, "counter", counted ? "" : "contained", "", true, counted, 0.001};
+  const auto meter = [](const char* domain, Scope scope, bool counted) {
+    return MeterEntry{"node1", domain, counted ? "" : "contained", "", scope, Method::counter, true, counted, 0.001};
   };
-  return {meter("rapl:package-0", "package", true), meter("rapl:package-1", "package", true),
-          meter("rapl:dram-0", "dram", true), meter("rapl:core-0", "package", false)};
+  return {meter("rapl:package-0", Scope::package, true), meter("rapl:package-1", Scope::package, true),
+          meter("rapl:dram-0", Scope::dram, true), meter("rapl:core-0", Scope::package, false)};
 }
 
 std::vector<IdleRow> sample_idle() {
@@ -230,7 +230,7 @@ Report sample_energy_report() {
   }
   report.context.idle_power = sample_idle();
   report.context.idle_power.push_back(
-      {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"});
+      {"after", "node1", "rapl:package-0", Scope::package, std::nullopt, std::nullopt, std::nullopt, "lost"});
   HostInfo& host = report.context.hosts[0];
   host.sockets = host.cores = host.numa_nodes = 2, host.hardware_threads = host.usable_threads = 4;
   summarise(report.records[0]);

@@ -21,12 +21,14 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
   const std::string good = fixtures + "/good.json";
   expect_refused(run({"plan", "--suite", "quick", "--nodes", "0"}),
                  "error[bad-value]: --nodes 0: value too small (minimum 1)");
-  expect_refused(run({"plan", "--suite", "quick", "--nodes", "x"}), "error[bad-value]: --nodes x: ");
+  for (const std::string none : {"x", "0x0", "nan", " 1"})
+    expect_refused(run({"plan", "--suite", "quick", "--nodes", none}), "error[bad-value]: --nodes " + none + ": ");
   expect_refused(run({"plan", "--suite", "quick", "--nodes", "1", "--nodes", "2"}),
                  "error[duplicate-value]: --nodes: ");
   expect_refused(run({"plan", "--suite", "quick", "--suite", "standard"}), "error[duplicate-value]: --suite: ");
   expect_refused(run({"plan", "--suite", "quick", "--device", "gpu"}), "error[unknown-name]: ");
   expect_refused(run({"show", good, "--width", "3"}), "error[bad-value]: --width 3: value too small (minimum 40)");
+  expect_refused(run({"show", good, "--width", "+5000"}), "--width +5000: value too large (maximum 400)");
   expect_refused(run({"cost", good, "--prices", good, "--sensitivity", "100"}),
                  "error[bad-value]: --sensitivity 100: ");
   expect_refused(run({"compare", good, good, "--json", "--csv"}), "error[options-conflict]: ");
@@ -107,6 +109,16 @@ TEST(Tool, AComparisonForAKitSaysWhatIsNoAward) {
     EXPECT_EQ(codes, (std::set<std::string>{"rule_broken", "kit_differs", "fewer_runs"}));
   }
   EXPECT_NE(contents(page).find("Not an award: "), std::string::npos);
+  // Rules that are kept make it no award; one that is violated is the worse.
+  for (const auto& [most, code] : {std::pair{"1e15", 4}, {"1", 1}}) {
+    const std::string rules = file_with(std::string(R"({"rules": [{"name": "memory", "kind": "value", "figure": "peak-memory",
+      "at_most": )") + most + "}]}", "-rules");
+    const Outcome o = run({"compare", "A=" + a, "B=" + b, "--kit", kit, "--baseline", rules});
+    EXPECT_EQ(o.code, code) << o.err;
+    EXPECT_NE(o.err.find("error[not-an-award]: "), std::string::npos) << o.err;
+    EXPECT_EQ(run({"compare", "A=" + a, "B=" + b, "--baseline", rules}).code, code == 1 ? 1 : 0) << "of no kit";
+    std::remove(rules.c_str());
+  }
   EXPECT_EQ(run({"compare", "A=" + a, "B=" + b}).code, 0) << "of no kit";
   expect_refused(run({"html", a, "--kit", kit, "-o", page + "2"}), "error[options-conflict]: --kit");
   for (const std::string& path : {kit, page, b}) std::remove(path.c_str());

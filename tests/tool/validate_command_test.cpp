@@ -114,6 +114,21 @@ TEST(Tool, Validate) {
   std::remove(path.c_str());
 }
 
+/// It has what a bundle's environment.json has, and is none.
+TEST(Tool, AReportWithoutItsRecordsIsADamagedReport) {
+  nlohmann::json report = nlohmann::json::parse(contents(fixtures + "/good.json"));
+  report.erase("records");
+  const std::string path = file_with(report.dump());
+  const Outcome o = run({"validate", path});
+  EXPECT_EQ(o.code, 1) << o.err;
+  EXPECT_NE(flat(o.out).find("\"records\""), std::string::npos) << o.out;
+  EXPECT_EQ((o.out + o.err).find("environment.json"), std::string::npos) << o.out << o.err;
+  for (const char* key : {"schema_version", "plan"}) report.erase(key);
+  std::ofstream(path, std::ios::trunc) << report.dump();
+  expect_refused(run({"validate", path}), "environment.json, not a report");
+  std::remove(path.c_str());
+}
+
 TEST(Tool, ValidateAsksTheCatalog) {
   tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
   const auto outcome = [](tw::results::Report& changed) {
@@ -188,6 +203,15 @@ TEST(Tool, ARunUnderTwoNamesIsNoOfferOfTwo) {
   EXPECT_NE(bundled.err.find("fault[same_samples]: "), std::string::npos) << bundled.err;
   for (const char* other : {"fault[same_launch]", "fault[same_order]", "fault[run_left_out]"})
     EXPECT_EQ(bundled.err.find(other), std::string::npos) << bundled.err;
+  // Of all its points at once.
+  const nlohmann::json whole = findings({folder + "/offer.tar.zst"}).back();
+  const std::size_t points = nlohmann::json::parse(contents(fixtures + "/good.json")).at("records").size();
+  std::vector<std::string> said;
+  for (const nlohmann::json& fault : whole.at("faults"))
+    if (fault.at("code") == "same_samples") said.push_back(fault.at("text"));
+  ASSERT_EQ(said.size(), 1u) << whole;
+  EXPECT_NE(said[0].find("runs 1 and 2 are the same in " + std::to_string(points) + " point"), std::string::npos)
+      << said[0];
   std::filesystem::remove_all(folder);
 }
 
@@ -215,14 +239,14 @@ TEST(Tool, ACostOfDoubtfulEnergySaysSo) {
   };
   rename(report.context.meters), rename(report.context.idle_power);
   for (auto& meter : report.context.meters)
-    if (meter.domain == "nvml:GPU-1") meter.scope = "device";
+    if (meter.domain == "nvml:GPU-1") meter.scope = tw::results::Scope::device;
   for (auto& idle : report.context.idle_power)
-    if (idle.domain == "nvml:GPU-1") idle.scope = "device", idle.power_w = 1;
+    if (idle.domain == "nvml:GPU-1") idle.scope = tw::results::Scope::device, idle.power_w = 1;
   report.context.hosts[0].sockets = 1;
   for (tw::results::Trial& trial : report.records[0].trials) {
     rename(trial.energy), rename(trial.series);
     for (tw::results::EnergyRow& row : trial.energy)
-      if (row.domain == "nvml:GPU-1") row.scope = "device", *row.energy_j *= 1.6;
+      if (row.domain == "nvml:GPU-1") row.scope = tw::results::Scope::device, *row.energy_j *= 1.6;
   }
   tw::results::summarise(report);
   const std::string path = file_with(tw::results::to_json(report)),

@@ -98,6 +98,12 @@ bool is_of_a_report(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   return json.is_object() && json.contains("schema_version");
 }
+/// Whether it is one of which keys are missing: besides a report only run.json has a schema and a plan.
+bool lacks_keys_of_a_report(const std::string& text) {
+  if (!results::json_fault(text).empty()) return false;
+  const auto json = nlohmann::json::parse(text);
+  return json.is_object() && json.contains("schema_version") && json.contains("plan") && !json.contains("command");
+}
 
 }  // namespace
 
@@ -138,7 +144,7 @@ CheckedReport check_report(std::string bytes) {
   });
   if (checked.report || checked.is_unfinished) return checked;
   checked.is_no_report = !is_of_a_report(bytes);
-  if (const std::string other = other_file(bytes); !other.empty())
+  if (const std::string other = lacks_keys_of_a_report(bytes) ? "" : other_file(bytes); !other.empty())
     checked.why_unreadable = other, checked.is_no_report = true;
   else if (checked.is_no_report)
     checked.why_unreadable += "; give the report.json of a run, its records.jsonl, or a bundle";

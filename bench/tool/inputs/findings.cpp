@@ -73,6 +73,9 @@ std::string verdict(const FileFindings& found) {
   const std::vector<std::string> broken = rules_in(found, results::RunRuleState::broken),
                                  open = rules_in(found, results::RunRuleState::not_checkable);
   const std::size_t all = broken.size() + rules_in(found, results::RunRuleState::kept).size();
+  const bool is_offer = std::ranges::any_of(found.faults, is_of_rules);  // of a report on its own they are notes
+  if (!broken.empty() && is_offer)
+    return fmt::format("rejected: {} of {} rules broken ({}); {}", broken.size(), all, fmt::join(broken, ", "), words);
   if (!broken.empty())
     return fmt::format("{}; not fit for publication: {} of {} rules broken ({})", words, broken.size(), all,
                        fmt::join(broken, ", "));
@@ -106,9 +109,9 @@ std::string findings_text(const FileFindings& found, bool verbose, bool named) {
            results::text::wrap(results::text::printable(line), columns - indent.size(), hanging + indent.size()) + "\n";
   };
   for (const std::string& fact : found.facts) say(fact);
-  // The last line counts the rules; what was found of each is for `verbose`.
   for (const results::Fault& fault : found.faults)
-    if (verbose || !is_of_rules(fault)) say(fmt::format("fault[{}]: {}", fault.code, results::fault_line(fault)));
+    say(fmt::format("fault[{}]: {}", fault.code, results::fault_line(fault)));
+  // The last line counts the rules that are no faults here; what was found of each is for `verbose`.
   for (const results::Fault& note : found.notes)
     if (verbose || !is_of_rules(note)) say(fmt::format("note[{}]: {}", note.code, results::fault_line(note)));
   if (verbose)

@@ -91,14 +91,26 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
   }
 }
 
-std::vector<results::Fault> offer_faults(const std::vector<results::Report>& runs, const std::string& kit_path) {
-  results::Validation found;
+std::vector<results::Fault> offer_faults(const std::vector<results::Report>& runs,
+                                         const std::vector<std::string>& paths, const std::string& kit_path) {
+  std::vector<std::pair<results::Fault, std::vector<std::string>>> found;  // each once, with the runs that have it
   std::vector<std::pair<std::string, const results::Report*>> named;
-  for (const results::Report& run : runs) {
-    check_kit(run, kit_path, found);
-    named.emplace_back(fmt::format("run-{}", run.context.run_index.value_or(static_cast<int>(named.size()) + 1)), &run);
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    named.emplace_back(paths[run], &runs[run]);
+    results::Validation its;
+    check_kit(runs[run], kit_path, its);
+    for (const results::Fault& fault : its.violations) {
+      auto same = std::ranges::find_if(found, [&](const auto& one) {
+        return one.first.code == fault.code && one.first.where == fault.where && one.first.text == fault.text;
+      });
+      if (same == found.end()) same = found.insert(found.end(), {fault, {}});
+      same->second.push_back(paths[run]);
+    }
   }
-  std::vector<results::Fault> faults = std::move(found.violations);
+  std::vector<results::Fault> faults;
+  for (auto& [fault, of] : found)
+    faults.push_back(of.size() == runs.size() ? std::move(fault)
+                                              : results::in_file(fmt::format("{}", fmt::join(of, ", ")), fault));
   if (named.size() > 1) std::ranges::move(series_faults(named), std::back_inserter(faults));
   if (std::optional<results::Fault> fewer = fewer_runs(kit_path, runs.size())) faults.push_back(std::move(*fewer));
   return faults;

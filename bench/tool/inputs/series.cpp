@@ -179,9 +179,19 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
   }
   std::vector<const results::Report*> reports;
   for (const auto& [name, report] : runs) reports.push_back(report);
+  std::vector<std::pair<results::Difference, std::size_t>> pairs;  // of runs, with how many points
   if (reports.size() > 1)
-    for (const results::Difference& copy : results::copies(reports))
-      faults.push_back({"same_samples", "", fmt::format("{}: {}", copy.system_value, copy.why)});
+    for (const results::Difference& copy : results::copies(reports)) {
+      const auto same = std::ranges::find(pairs, copy.system_value, [](const auto& one) { return one.first.system_value; });
+      if (same == pairs.end())
+        pairs.emplace_back(copy, 1);
+      else
+        ++same->second;
+    }
+  for (const auto& [copy, points] : pairs)
+    faults.push_back(
+        {"same_samples", "",
+         fmt::format("{} in {}: {}", copy.system_value, results::text::count(points, "point"), copy.why)});
   return faults;
 }
 

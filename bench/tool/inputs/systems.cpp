@@ -105,7 +105,9 @@ void add_findings(results::SystemInput& system, const std::string& path, bool is
 
 /// A folder of scripts/repeat has the number of its run in its name. A run that states no index is of none.
 void check_folder(const std::string& path, LoadedReport& run) {
-  const std::string folder = fs::path(path).lexically_normal().parent_path().filename().string();
+  std::error_code code;
+  const fs::path whole = fs::absolute(path, code);  // report.json, given within its folder, has a folder, too
+  const std::string folder = (code ? fs::path(path) : whole).lexically_normal().parent_path().filename().string();
   if (!run.report.context.run_index) return;
   if (std::optional<results::Fault> other = left_out_fault(folder, run.report))
     run.validation.violations.push_back(std::move(*other));
@@ -246,7 +248,7 @@ void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>&
   options.run_variance = read_run_variance(wanted.run_variance, systems, options);
   options.is_tender = !wanted.kit.empty();
   if (options.is_tender)
-    for (results::SystemInput& system : systems) system.offer_faults = offer_faults(system.runs, wanted.kit);
+    for (results::SystemInput& system : systems) system.offer_faults = offer_faults(system.runs, system.paths, wanted.kit);
 }
 
 }  // namespace tw::bench::tool

@@ -102,7 +102,13 @@ std::pair<fs::path, std::vector<fs::path>> make_default_folder(comm::Job& job, c
 RunFolder::RunFolder(comm::Job& job, const fs::path& resume) : job_(job) {
   std::string start;
   together(job, [&] {
-    if (!job.is_root() || resume.empty() || !fs::exists(resume)) return;
+    if (!job.is_root() || resume.empty()) return;
+    std::error_code error;
+    const bool is_there = fs::exists(resume, error);
+    if (error)
+      throw UsageError("cannot-read", fmt::format("--resume {}: {}: choose a folder that you may read",
+                                                  resume.string(), error.message()));
+    if (!is_there) return;
     const bool is_run = holds_run(resume);
     lock_.emplace(resume);
     path_ = resume;

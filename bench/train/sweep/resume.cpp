@@ -357,8 +357,9 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
     const Holder holder = read_holder(fd_);
     std::string why;
     if (error == EWOULDBLOCK || (!is_known_ && lives_here(holder)))
-      why = fmt::format("process {} on {} is writing to this folder: wait until it ends, or choose another folder",
-                        holder.process, holder.host);
+      why = fmt::format("{} is writing to this folder: wait until it ends, or choose another folder",
+                        holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host)
+                                           : "another process");
     else if (!is_known_ && !made && holder.host != this_host())
       why = fmt::format(
           "the file system has no locks, and {} may be writing to this folder: remove {} if it has ended",

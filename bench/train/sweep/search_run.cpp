@@ -10,6 +10,7 @@
 #include "bench/train/job/outcome.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/scopes.hpp"
+#include "results/record/names_format.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw::bench {

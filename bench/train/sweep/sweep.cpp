@@ -251,7 +251,8 @@ class Run {
       throw Stop(
           is_usage ? exit_usage : exit_environment, "not-same-run",
           fmt::format(
-              "--resume {}: not the same run: {}: {}, or continue with --force-resume, which the report states",
+              "--resume {}: not the same run: {}: {}, or, if only the program or the machine has changed, continue with "
+              "--force-resume: the report then lists the changes",
               out_.string(), fmt::join(found, "; "),
               is_usage ? "start it with its original ranks and options: " + resume_command(earlier->start.context, out_)
                        : "start it where it ran before"));

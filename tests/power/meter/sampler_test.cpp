@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "tests/power/fake_meter.hpp"
 
@@ -105,6 +106,40 @@ TEST(Sampler, MergesWithoutLosingASampleOrAnExtreme) {
     EXPECT_GT(sampled.window_seconds, points.back().time_seconds);
     EXPECT_GT(sampled.cpu_seconds, 0);
     EXPECT_LT(sampled.cpu_seconds, sampled.window_seconds);
+  }
+}
+
+/// A counter of throttling that begins anew at one of its readings, and rises by 10 with each.
+class RestartingTelemetry : public Telemetry {
+ public:
+  RestartingTelemetry(std::shared_ptr<std::atomic<int>> readings, int restart, int start)
+      : readings_(std::move(readings)), restart_(restart), start_(start) {}
+  const std::vector<Channel>& channels() const override { return channels_; }
+  void read(std::span<double> values) override {
+    const int i = (*readings_)++;
+    values[0] = 10 * (i < restart_ ? start_ + i : i - restart_);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int>> readings_;
+  int restart_, start_;
+  std::vector<Channel> channels_ = {{"fake:0", "throttle_thermal_s", true}};
+};
+
+TEST(Sampler, OfACounterThatFellNoChangeIsKnown) {
+  // Below its first reading at the end, above it, and one that did not fall within the window.
+  for (const auto& [restart, start, is_known] : {std::tuple{10, 1000, false}, {10, 5, false}, {1'000'000, 5, true}}) {
+    const auto readings = std::make_shared<std::atomic<int>>(0);
+    std::vector<TelemetryFinding> findings(1);
+    findings[0].domain = "fake:0";
+    findings[0].telemetry = std::make_unique<RestartingTelemetry>(readings, restart, start);
+    Sampler sampler(std::move(findings), nullptr, 0.001, 8);
+    sampler.begin();
+    wait_for(*readings, 100);
+    const Sampled sampled = sampler.end();
+    ASSERT_EQ(sampled.series.size(), 1u);
+    EXPECT_FALSE(sampled.series[0].points.empty());
+    EXPECT_EQ(sampled.series[0].change.has_value(), is_known) << restart << " " << start;
   }
 }
 

@@ -1,6 +1,7 @@
 // Runs of a kit decide a tender only where each would be taken as an offer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "results/export/comparison_export.hpp"
@@ -70,6 +71,12 @@ TEST(Award, ABrokenRuleComesBeforeWhoIsBetterInEachView) {
 TEST(Award, OnlyOffersOfOneKitAreHeldAgainstEachOther) {
   EXPECT_EQ(obstacles(compare(offers("x", "y", false), {})), std::vector<std::string>{"b kit_differs"});
   EXPECT_EQ(obstacles(compare(offers("x", "", false), {})), std::vector<std::string>{"b kit_differs"});
+  const Comparison first = compare(offers("", "x", false), {});
+  EXPECT_EQ(obstacles(first), std::vector<std::string>{"a kit_differs"}) << "the reference is of no kit";
+  EXPECT_NE(first.answer[0].find("a: not all runs are of the kit of b"), std::string::npos) << first.answer[0];
+  std::vector<SystemInput> mixed = offers("x", "x", false);
+  mixed[0].runs[0].plan.kit.reset();
+  EXPECT_EQ(obstacles(compare(mixed, {})), std::vector<std::string>{"a kit_differs"});
   const Comparison none = compare(offers("", "", true), {});
   EXPECT_FALSE(none.is_tender);
   EXPECT_EQ(obstacles(none), std::vector<std::string>()) << "a comparison of two machines, for a look";
@@ -81,6 +88,28 @@ TEST(Award, WhatAGivenKitFindsCountsToo) {
   CompareOptions options;
   options.is_tender = true;
   EXPECT_EQ(obstacles(compare(systems, options)), std::vector<std::string>{"a fewer_runs"});
+  systems = offers("x", "", false);
+  systems[1].offer_faults = {{"kit_differs", "/plan/kit", "is missing"}};
+  const Comparison c = compare(systems, options);
+  EXPECT_EQ(obstacles(c), std::vector<std::string>{"b kit_differs"}) << "said once";
+  EXPECT_NE(c.answer[0].find("b: /plan/kit: is missing"), std::string::npos) << c.answer[0];
+}
+
+TEST(Award, TheSentenceNamesThreeOfTheFaults) {
+  std::vector<SystemInput> systems = offers("x", "x", true);
+  CompareOptions options;
+  options.is_tender = true;
+  for (SystemInput& system : systems)
+    for (const char* fault : {"first", "first", "second", "third"})
+      system.offer_faults.push_back({"same_launch", "", fault});
+  systems[1].offer_faults.push_back({"fewer_runs", "", "fewer than 7"});
+  const Comparison c = compare(systems, options);
+  EXPECT_TRUE(c.answer[0].starts_with("Not an award: a, b: first; b: run rule \"window\"")) << c.answer[0];
+  EXPECT_TRUE(c.answer[0].ends_with("; b: fewer than 7 (and 2 more). The figures are good for a look.")) << c.answer[0];
+  EXPECT_EQ(c.answer[0].find("second"), std::string::npos) << "one of each kind: " << c.answer[0];
+  EXPECT_EQ(c.answer[0].find("one run each"), std::string::npos) << c.answer[0];
+  for (SystemInput& system : systems) system.runs.resize(1);
+  EXPECT_NE(compare(systems, options).answer[0].find("; and one run each decides nothing."), std::string::npos);
 }
 
 TEST(Award, NamesOfSystemsStayAsTheyWereGiven) {

@@ -222,6 +222,41 @@ TEST(Comparability, TheReferencesOwnFaultsBlockAll) {
   EXPECT_EQ(ratio(c, 2).verdict, Claim::not_comparable);
 }
 
+/// The mean of the runs is one of the same work: also the reference's, whose first run alone stands for it elsewhere.
+TEST(Comparability, TheRunsOfASystemAreHeldAgainstEachOther) {
+  const auto with = [](std::size_t changed, void (*change)(Record&)) {
+    std::vector<SystemInput> systems = {several("A", {made_record(id, slow)}), several("B", {made_record(id, fast)})};
+    change(systems[changed].runs[2].records[0]);
+    return compare(systems, {});
+  };
+  EXPECT_EQ(ratio(with(0, [](Record&) {})).verdict, Claim::better);
+  struct {
+    const char* what;
+    void (*change)(Record&);
+  } const runs[] = {
+      {"global batch", [](Record& r) { r.workload.global_batch = 128; }},
+      {"precision", [](Record& r) { r.workload.precision = "float32"; }},
+      {"losses_differ", [](Record& r) { r.trials[0].loss[0] *= 2; }},
+      {"verdict",
+       [](Record& r) {
+         r.verdict = {Status::invalid, {}, {"throttled: heat"}};
+       }},
+      {"flag debug_build", [](Record& r) { r.verdict.flags.emplace_back(Flag::debug_build); }},
+  };
+  for (const auto& run : runs)
+    for (const std::size_t changed : {0, 1}) {
+      SCOPED_TRACE(std::string(run.what) + " of " + (changed == 0 ? "the reference" : "the other"));
+      const Comparison c = with(changed, run.change);
+      const auto of_changed = [&](const Difference& d) { return d.what == run.what && d.system == changed; };
+      ASSERT_EQ(std::ranges::count_if(c.differences, of_changed), 1) << "once is enough";
+      const Difference& found = *std::ranges::find_if(c.differences, of_changed);
+      EXPECT_TRUE(found.blocking);
+      EXPECT_EQ(found.why.starts_with("between its runs 1 and 3"), changed == 0) << found.why;
+      EXPECT_EQ(ratio(c).verdict, Claim::not_comparable) << ratio(c).reason;
+      EXPECT_FALSE(c.compared);
+    }
+}
+
 TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
   const Comparison c = of_single(made_record(id, slow), made_record(id, fast));
   for (const Difference& d : c.differences) {

@@ -197,6 +197,39 @@ TEST(PageFronts, WhatAComparisonBlocksIsDrawnAndNamedButOnNoFront) {
   }
 }
 
+/// Runs of a kit that break a rule: who is better in both is on no front, and nothing is ticked.
+TEST(PageFronts, APageOfNoAwardMarksNobody) {
+  for (const bool is_award : {true, false}) {
+    std::vector<SystemInput> systems = {several("A", {made_record(id, around(100), 300)}),
+                                        several("B", {made_record(id, around(110), 300)})};
+    for (SystemInput& system : systems)
+      for (Report& run : system.runs) {
+        run.plan.kit = KitInfo{"Tender 7", "x"};
+        run.records[0].verdict.flags.clear();
+        if (!is_award) run.records[0].verdict.flags.emplace_back(Flag::short_window);
+      }
+    const Comparison c = compare(systems, {});
+    ASSERT_TRUE(c.names_one());
+    ASSERT_EQ(c.not_an_award.empty(), is_award) << c.answer[0];
+    const page::Page page = page::build({{"A", systems[0].runs[0]}, {"B", systems[1].runs[0]}}, &c);
+    EXPECT_EQ(page.answer[0].text.starts_with("Not an award: "), !is_award) << page.answer[0].text;
+    const auto charts = blocks<page::Chart>(section(page, "pareto"));
+    ASSERT_EQ(charts.size(), 1u);
+    EXPECT_EQ(marked(charts[0], "alone") != nullptr, is_award);
+    EXPECT_EQ(charts[0].table.rows.at(1).back().text.starts_with("yes"), is_award);
+    EXPECT_EQ(charts[0].note.find("B (not an award)") == std::string::npos, is_award) << charts[0].note;
+    const auto ticks = [](const std::vector<page::Table>& tables) {
+      std::ptrdiff_t all = 0;
+      for (const page::Table& table : tables)
+        for (const std::vector<page::Words>& row : table.rows) all += std::ranges::count(row, "good", &page::Words::look);
+      return all;
+    };
+    for (const page::Section& one : page.sections)
+      EXPECT_EQ(is_award ? 0 : ticks(blocks<page::Table>(one)), 0) << one.id;
+    EXPECT_EQ(ticks(blocks<page::Table>(section(page, "ratios"))) > 0, is_award);
+  }
+}
+
 TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
   const auto run = [](const std::string& id, double seconds, double watts) {
     return made_target_record(id, {seconds, 1.01 * seconds, 0.99 * seconds, seconds, seconds}, watts);

@@ -140,7 +140,7 @@ TEST(Ranking, SamplesOfTwoNetworksHaveAnOrderEach) {
 TEST(Ranking, EveryMeritIsInTheTable) {
   for (const Report& report : {sample_energy_report(), sample_target_report()})
     for (const Merit& merit : merits()) {
-      const Order by = order_by(merit, "", report.records);
+      const Order by = order_by(merit, {}, report.records);
       if (!merit.of(report.records[0].summary, by.scope)) continue;  // as a target's, where there is none
       const std::string all = summary_table(report, {false, 400, true, by});
       EXPECT_TRUE(all.starts_with("  " + explain(by, report.records))) << all;
@@ -163,7 +163,7 @@ TEST(Ranking, EveryMeritIsInTheTable) {
 
 TEST(Ranking, SortedTable) {
   Report report = sample_report();
-  const Order by = order_by(*find_merit("throughput"), "", report.records);
+  const Order by = order_by(*find_merit("throughput"), {}, report.records);
   std::swap(report.records[0], report.records[2]);  // the unsupported one first
   expect_golden("summary_sorted_100.txt", summary_table(report, {false, 100, true, by}));
   Report energy = sample_target_report();

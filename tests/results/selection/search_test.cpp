@@ -178,11 +178,11 @@ TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::node) << "which holds both";
   gpu = record("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package});
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::device);
-  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz", "cpu_frequency_mhz"}), "") << "neither alone holds both";
+  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz", "cpu_frequency_mhz"}), Scope::none) << "neither alone holds both";
   Record cpu = gpu;
   cpu.workload.device = "cpu";
   EXPECT_EQ(search_scope(cpu, {"cpu_power_limit_w"}), Scope::package) << "whatever an idle GPU draws";
-  EXPECT_EQ(search_scope(cpu, {"gpu_clock_mhz"}), "");
+  EXPECT_EQ(search_scope(cpu, {"gpu_clock_mhz"}), Scope::none);
 }
 
 TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
@@ -237,7 +237,7 @@ TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(fronts[0].without, 2u);
   EXPECT_NE(
-      front_text(report, {false, 200}).find("2 have no " + to_string(fronts[0].scope) + " joules and are left out"),
+      front_text(report, {false, 200}).find(std::string("2 have no ") + to_string(fronts[0].scope) + " joules and are left out"),
       std::string::npos)
       << front_text(report, {false, 200});
 }

@@ -270,7 +270,6 @@ TEST(Tables, ControlCharactersDoNotReachTheTerminal) {
   Summary& s = r.summary;
   s.flops_rule = s.of_ceiling_reason = s.mfu_reason = s.energy_reason = evil;
   s.op_share[evil] = 0.1;
-  s.energy_j[evil] = s.samples_per_s;
   r.verdict = {Status::invalid, {FlagName(evil)}, {evil}};
   report.records.push_back(r);
   report.records[1].summary.samples_per_s.reset();

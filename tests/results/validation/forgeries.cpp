@@ -156,6 +156,25 @@ void left_out_meter(Report& report) {
     if (row.domain == domain) row.counted = false, row.reason = "duplicate";
   });
 }
+/// The second package, also among the meters; its joules are in no total any more.
+void leave_out_package(Report& report, const std::string& reason) {
+  const std::string domain = "rapl:package-1";
+  for (MeterEntry& meter : report.context.meters)
+    if (meter.domain == domain) meter.counted = false, meter.reason = reason;
+  each_counted_row(report, [&](EnergyRow& row) {
+    if (row.domain == domain) row.counted = false, row.reason = reason;
+  });
+}
+void contained_package(Report& report) { leave_out_package(report, "contained"); }
+void duplicate_package(Report& report) { leave_out_package(report, "duplicate"); }
+void package_of_another_job(Report& report) { leave_out_package(report, "not_visible"); }
+/// What could not be read has no row.
+void unread_package(Report& report) {
+  deleted_package(report);
+  MeterEntry unread;
+  unread.host = report.context.hosts[0].name, unread.domain = "rapl:package-1", unread.reason = "permission";
+  report.context.meters.push_back(unread);
+}
 void rapl_as_node(Report& report) {
   each_counted_row(report, [](EnergyRow& row) { row.scope = Scope::node; });
 }
@@ -326,6 +345,10 @@ const std::vector<Forgery>& forgeries() {
       {"dropped_first_trials", "steps_order", dropped_first_trials},
       {"deleted_meter", "meter_row_missing", deleted_meter},
       {"left_out_meter", "meter_row_left_out", left_out_meter},
+      {"contained_package", "meter_left_out", contained_package},
+      {"duplicate_package", "meter_left_out", duplicate_package},
+      {"package_of_another_job", "meter_left_out", package_of_another_job},
+      {"unread_package", "meter_left_out", unread_package},
       {"rapl_as_node", "meter_scope", rapl_as_node},
       {"rapl_as_node_everywhere", "meter_scope", rapl_as_node_everywhere},
       {"other_method", "meter_method", other_method},

@@ -245,6 +245,23 @@ TEST(Forgery, ErrorCountersMayBeginAnew) {
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
 }
 
+/// Settings are read back one after another, each by a command that may take a minute.
+TEST(Forgery, AChangeMayBeSeenAMinuteLaterForEachSetting) {
+  const auto is_late = [](std::size_t settings, double after) {
+    Report report = sample_energy_report();
+    Record& record = report.records[0];
+    const SettingRow row{"node1", "cpu", 2400, 2390, ""};
+    record.setting.clear();
+    for (std::size_t i = 0; i < settings; ++i) record.setting["knob_" + std::to_string(i)] = {2400, 2400, 2390, {row}};
+    Trial& trial = record.trials[0];
+    trial.setting_changes = {{"cpu_power_limit_w", "node1", "rapl:package-0", false, trial.window_s + after, "limit_uw = 1", {}}};
+    summarise(report);
+    return has(validate_report(to_json(report)).violations, "setting_change_time");
+  };
+  for (const std::size_t settings : {0, 1}) EXPECT_TRUE(!is_late(settings, 119) && is_late(settings, 130)) << settings;
+  EXPECT_TRUE(!is_late(3, 239) && is_late(3, 250));
+}
+
 TEST(Forgery, APauseBetweenTrialsIsNoted) {
   Report report = sample_energy_report();
   for (std::size_t t = 1; t < 3; ++t) *report.records[0].trials[t].start_s += 60;
@@ -269,7 +286,51 @@ TEST(Forgery, APackageThatCouldNotBeReadIsListed) {
   unread.host = "node1", unread.domain = "rapl:package-1", unread.scope = Scope::package, unread.reason = "permission";
   unread.detail = "Permission denied";
   report.context.meters.push_back(unread);
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>{"meter_left_out"});
+  for (Trial& trial : report.records[0].trials) {
+    EnergyRow& row = trial.energy.emplace_back();
+    row.host = "node1", row.domain = unread.domain, row.scope = Scope::package, row.reason = "permission";
+    row.counted = false;
+  }
+  summarise(report);
+  EXPECT_FALSE(report.records[0].summary.energy_j.at(Scope::package)) << "a run writes no joules of one package";
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+/// Two sources of the same package, of which one counts, and a package beside a meter that contains it.
+TEST(Forgery, APackageIsLeftOutWhereAnotherMeterCoversIt) {
+  const auto codes = [](const std::string& domain, Scope scope, const std::string& reason) {
+    Report report = with_meter(domain, scope);
+    MeterEntry entry = report.context.meters[1];
+    entry.domain = "rapl:package-1", entry.scope = Scope::package, entry.counted = false, entry.reason = reason;
+    report.context.meters.push_back(entry);
+    for (Trial& trial : report.records[0].trials) {
+      EnergyRow row = trial.energy[1];
+      row.domain = entry.domain, row.scope = entry.scope, row.counted = false, row.reason = reason;
+      trial.energy.push_back(row);
+    }
+    return codes_of(validate_report(to_json(report)).violations);
+  };
+  const std::vector<std::string> good, bad = {"meter_left_out"};
+  EXPECT_EQ(codes("rapl:psys", Scope::node, "contained"), good);
+  EXPECT_EQ(codes("perf:package-1", Scope::package, "duplicate"), good);
+  EXPECT_EQ(codes("rapl-mmio:package-1", Scope::package, "duplicate"), good);
+  EXPECT_EQ(codes("rapl:package-1-die-1", Scope::package, "duplicate"), good);
+  EXPECT_EQ(codes("rapl-mmio:package-2", Scope::package, "duplicate"), bad) << "another package";
+  EXPECT_EQ(codes("perf:package-1", Scope::package, "contained"), bad);
+  EXPECT_EQ(codes("rapl:psys", Scope::node, "duplicate"), bad) << "it contains it";
+}
+
+TEST(Forgery, AGpuMayBeAnotherJobs) {
+  for (const char* domain : {"nvml:GPU-1", "nvml-power:GPU-1", "amdgpu:0000:01:00.0", "amdsmi:0000:01:00.0",
+                             "cray:accel0"}) {
+    SCOPED_TRACE(domain);
+    Report report = sample_energy_report();
+    MeterEntry entry = report.context.meters[0];
+    entry.domain = domain, entry.scope = Scope::device, entry.counted = false, entry.reason = "not_visible";
+    report.context.meters.push_back(entry);
+    EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  }
 }
 
 /// A run that was told to end has not measured it, and says so.
