@@ -101,17 +101,14 @@ std::vector<Difference> copies(const std::vector<const Report*>& runs) {
 }
 
 std::vector<Difference> index_differences(const std::vector<Report>& runs) {
-  std::map<int, int> times;
-  for (const Report& run : runs)
-    if (run.context.run_index) ++times[*run.context.run_index];
-  std::string several;
-  for (const auto& [index, count] : times)
-    if (count > 1) several += fmt::format("{}{} in {}", several.empty() ? "" : ", ", index, count);
-  if (several.empty()) return {};
+  if (runs.size() < 2) return {};
+  const std::optional<int>& index = runs.front().context.run_index;
+  const auto has_it = [&](const Report& run) { return run.context.run_index == index; };
+  if (!index || !std::ranges::all_of(runs, has_it)) return {};  // several series have some in common
   return {{"run index",
            0,
            "",
-           fmt::format("{} of {} runs", several, runs.size()),
+           fmt::format("{} in all {} runs", *index, runs.size()),
            true,
            "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series",
            {},

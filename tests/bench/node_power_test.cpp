@@ -141,7 +141,7 @@ TEST(GpuChoice, CraysAcceleratorsCountWhereAllGpusAreTheJobs) {
 
 TEST(EnergyRow, HasTheLedgersFiguresAndNoZeroForWhatIsNotKnown) {
   LedgerRow from;
-  from.domain = "rapl:package-0", from.scope = results::Scope::package, from.method = results::Method::counter;
+  from.domain = "rapl:package-0", from.scope = "package", from.method = "counter";
   from.energy_joules = 100, from.uncertainty_joules = 2;
   from.window_seconds = 4, from.update_period_seconds = 0.001, from.wraps = 2, from.counted = true;
   EnergyRow row = energy_row(from, "node1");

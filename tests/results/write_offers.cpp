@@ -54,7 +54,7 @@ results::Record point(const results::Record& base, const std::string& domain, do
     trial.first_step = before, before += steps;
     trial.start_s = start, start += window_s + 1;
     results::EnergyRow row;
-    row.scope = Scope::device, row.domain = domain, row.host = "node1", row.method = Method::counter;
+    row.scope = results::Scope::device, row.domain = domain, row.host = "node1", row.method = results::Method::counter;
     row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
     row.update_period_s = 0.02, row.wraps = 0;
     trial.energy = {row}, trial.clock_skew_s = 0.002;
@@ -73,9 +73,9 @@ results::Report offer(const char* name, const char* gpu, double speed_factor, do
   const std::string uuid = std::string("GPU-") + name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
   const results::Record base = report.records[0];
   report.records.clear(), report.parts.reset();
-  report.context.idle_power = {{"before", "node1", domain, "device", 38.0, 2.0, 1.0, ""}};
+  report.context.idle_power = {{"before", "node1", domain, results::Scope::device, 38.0, 2.0, 1.0, ""}};
   report.context.launch = name;
-  report.context.meters = {{"node1", domain, "device", "counter", "", "", true, true, 0.02}};
+  report.context.meters = {{"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
                             {1, "node1", "cuda", gpu, uuid + "-1", "", 1, {1}, {}}};
   report.context.finished_at = "2026-03-01T11:00:00Z";

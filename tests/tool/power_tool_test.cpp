@@ -227,7 +227,7 @@ TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
     read = report();
     const std::vector<EnergyRow>& rows = read.records.at(0).trials.at(0).energy;
     row = &*std::ranges::find(rows, "nvml:" + gpus.gpu(0).uuid, &EnergyRow::domain);
-    ASSERT_EQ(row->method, "counter");
+    ASSERT_EQ(row->method, results::Method::counter);
   } while (!row->window_s || !row->update_period_s || *row->window_s >= *row->update_period_s);
   expect_good_report();
   EXPECT_FALSE(row->energy_j);
