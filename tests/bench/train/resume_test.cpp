@@ -104,7 +104,8 @@ TEST(Differences, MetersThatAreGoneAreNamed) {
   Report before = report_of_two_nodes();
   for (const char* host : {"n1", "n2"})
     for (const char* domain : {"rapl:package-0", "rapl:package-1", "hwmon:hwmon3/power1"})
-      before.context.meters.push_back({host, domain, "package", "counter", "", "", true, domain[0] == 'r', 0.001});
+      before.context.meters.push_back(
+          {host, domain, "", "", results::Scope::package, results::Method::counter, true, domain[0] == 'r', 0.001});
   Report now = before;
   const auto lines = [&] {
     Lines all;
