@@ -1,6 +1,6 @@
-# What `cmake --install` and the packages hold. Components: tool (trainwatt, schemas, prices, manuals), programs (what needs MPI, and
-# the scripts that launch it), development (the results library for find_package(trainwatt)). Nothing that is installed reads
-# the source or build folder, and the prefix may be moved.
+# What `cmake --install` and the packages contain. Components: tool (trainwatt, schemas, prices, manuals), programs (what needs
+# MPI, and the scripts that launch it), development (the results library for find_package(trainwatt)). Nothing installed reads the
+# source or build folder, and the prefix may be moved.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/trainwatt)
 

@@ -18,13 +18,14 @@ inline std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t\n\r\0") - begin + 1));
 }
 
-/// Whole file; nullopt where it cannot be opened or read: sysfs answers EINVAL for some attributes, and /proc ESRCH for a
-/// process that has ended meanwhile.
+/// Whole file; nullopt where it cannot be opened or read: sysfs answers EINVAL for some attributes, and /proc ESRCH for
+/// a process that has ended meanwhile.
 inline std::optional<std::string> read_text(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
   std::string text, block(4096, '\0');
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)  // iterators would throw
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())),
+         file.gcount() > 0)  // iterators would throw
     text.append(block, 0, static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return std::nullopt;
   return text;

@@ -31,7 +31,9 @@ struct ModelsOptions {
 };
 
 /// Of one weight or activation as computed with; fp8 is computed of what is stored in bf16.
-int weight_bytes(const std::string& precision) { return precision.starts_with("float32") || precision == "tf32" ? 4 : 2; }
+int weight_bytes(const std::string& precision) {
+  return precision.starts_with("float32") || precision == "tf32" ? 4 : 2;
+}
 
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }

@@ -33,7 +33,7 @@ class VendorLibrary {
   ~VendorLibrary() {
     if (handle_ != nullptr) dlclose(handle_);
   }
-  /// As open_vendor_library(); `needed` stands behind the symbol that is missing: ": cuDNN 9 is needed".
+  /// As open_vendor_library(); `needed` is appended to the name of a missing symbol: ": cuDNN 9 is needed".
   bool open_file(const std::string& name, const std::string& product, const std::string& needed, std::string* why) {
     name_ = name, needed_ = needed;
     handle_ = open_vendor_library(name, product, why);

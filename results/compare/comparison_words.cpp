@@ -208,8 +208,8 @@ void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, 
       });
   if (!comparison.is_tender) return;
   std::vector<AwardObstacle>& all = comparison.not_an_award;
-  // A kit that was given is held against each run by itself (offer_faults). Otherwise it is the first that is found, the
-  // reference's before others'.
+  // A kit that was given is held against each run by itself (offer_faults). Otherwise it is the first that is found,
+  // the reference's before others'.
   std::vector<std::size_t> order = {comparison.reference};
   for (std::size_t s = 0; s < systems.size(); ++s)
     if (s != comparison.reference) order.push_back(s);
@@ -250,9 +250,9 @@ std::string not_an_award(const Comparison& comparison) {
   groups.resize(groups.size() - more);
   std::vector<std::string> said;
   for (const Group& group : groups) said.push_back(names(comparison, group.systems) + ": " + group.what);
-  const bool is_single = comparison.learned.empty() && std::ranges::all_of(comparison.systems, [](const ComparedSystem& one) {
-    return one.started_at.size() == 1;
-  });
+  const bool is_single =
+      comparison.learned.empty() &&
+      std::ranges::all_of(comparison.systems, [](const ComparedSystem& one) { return one.started_at.size() == 1; });
   return fmt::format("Not an award: {}{}{}. The figures are good for a look.", fmt::join(said, "; "),
                      more > 0 ? fmt::format(" (and {} more)", more) : "",
                      is_single ? "; and one run each decides nothing" : "");

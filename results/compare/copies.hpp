@@ -23,8 +23,8 @@ using MeasuredSystems = std::vector<MeasuredSystem>;
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
 /// The same among runs of one plan, of all points; each entry names two runs.
 std::vector<Difference> copies(const std::vector<const Report*>& runs);
-/// Blocks a system whose runs all state one index, as only several copies of one run, or the same run of several series,
-/// do: scripts/repeat gives each run of a series its own, and with it its own order of points.
+/// Blocks a system whose runs all state one index, as only several copies of one run, or the same run of several
+/// series, do: scripts/repeat gives each run of a series its own, and with it its own order of points.
 std::vector<Difference> index_differences(const std::vector<Report>& runs);
 
 }  // namespace tw::results

@@ -202,8 +202,8 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
     for (std::size_t t = 0; t < r.trials.size(); ++t)
       for (const EnergyRow& row : r.trials[t].energy) {
         const bool has_power = row.energy_j && row.window_s && *row.window_s > 0;
-        book.row({words(r.id), whole(t + 1), words(row.host), words(row.domain), words(to_string(row.scope)), words(to_string(row.method)),
-                  words(row.counted ? "yes" : "no"), figure(row.energy_j, row.reason),
+        book.row({words(r.id), whole(t + 1), words(row.host), words(row.domain), words(to_string(row.scope)),
+                  words(to_string(row.method)), words(row.counted ? "yes" : "no"), figure(row.energy_j, row.reason),
                   figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
                   figure(has_power ? std::optional(*row.energy_j / *row.window_s) : std::nullopt, row.reason),
                   figure(row.update_period_s, "not measured"), row.wraps ? whole(*row.wraps) : XlsxCell{Cell()},

@@ -88,11 +88,13 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   };
   columns.add("to target", 12, 9, "time-to-target", Scope::none, of_target(&ToTarget::time_s), seconds, true);
   columns.add("steps", 9, 0, "steps-to-target", Scope::none, of_target(&ToTarget::steps), figure, true);
-  columns.add("cost", 8, 6, "cost-to-target", Scope::none, of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
+  columns.add(
+      "cost", 8, 6, "cost-to-target", Scope::none, of_target(&ToTarget::cost), [](double v) { return significant(v); },
+      true);
   columns.add("samples/s", 11, 10, "throughput", Scope::none, of(&Summary::samples_per_s), figure);
   columns.add("tokens/s", 2, 0, "", Scope::none, of(&Summary::tokens_per_s), figure);
-  columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none, of(&Summary::step_time_s),
-              seconds);
+  columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none,
+              of(&Summary::step_time_s), seconds);
   columns.add("FLOP/s", 4, 0, "flops", Scope::none, of(&Summary::flops_per_s), figure);
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
   for (Scope scope : measured_scopes(records)) {  // who finds room first stands first

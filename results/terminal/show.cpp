@@ -157,7 +157,8 @@ class Shower {
     for (const MeterEntry& m : report_.context.meters) {
       std::string text = m.host + ", ";
       if (m.available) {
-        text += join_said({to_string(m.scope), to_string(m.method), m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
+        text += join_said({to_string(m.scope), to_string(m.method),
+                           m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
                            m.counted ? "counted" : "not counted: " + m.reason},
                           ", ");
       } else {

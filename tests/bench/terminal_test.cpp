@@ -50,9 +50,11 @@ TEST(NumberIn, RefusesWhatItCannotHoldAgainstTheRange) {
   };
   for (const char* small : {"0", "-5", "+0", "-1e999", "1e-999"}) says(small, "value too small (minimum 1)");
   for (const char* large : {"401", "+5000", "1e999", "+1e999"}) says(large, "value too large (maximum 400)");
-  for (const char* none : {"0x10", "0x0", "-0x5", "+0x10", " 5", "5 ", "\t5", "x", "", "+", "++5", "+-5", "5'000", "5_0"})
+  for (const char* none :
+       {"0x10", "0x0", "-0x5", "+0x10", " 5", "5 ", "\t5", "x", "", "+", "++5", "+-5", "5'000", "5_0"})
     says(none, "must be a number");
-  for (const char* endless : {"nan", "+nan", "-nan", "inf", "-inf", "infinity"}) says(endless, "must be a finite number");
+  for (const char* endless : {"nan", "+nan", "-nan", "inf", "-inf", "infinity"})
+    says(endless, "must be a finite number");
 }
 
 TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {

@@ -55,7 +55,8 @@ TEST(Busy, NamesTheProgramsThatHaveTheCpu) {
   root.write("proc/11/stat", stat_of("a (b) c", 500, 0));
   root.write("proc/12/stat", stat_of("idle", 7000, 0));
   root.write("proc/self/stat", stat_of("no process id", 0, 0));
-  root.write("proc/14/stat/folder", "");  // can be opened and not read, as the file of a process that has ended meanwhile
+  root.write("proc/14/stat/folder",
+             "");  // can be opened and not read, as the file of a process that has ended meanwhile
   const ProcessorUse before = use(1000, 1000);
   root.write("proc/10/stat", stat_of("cc1plus", 120, 10));
   root.write("proc/11/stat", stat_of("a (b) c", 500, 20));

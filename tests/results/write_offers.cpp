@@ -75,7 +75,8 @@ results::Report offer(const char* name, const char* gpu, double speed_factor, do
   report.records.clear(), report.parts.reset();
   report.context.idle_power = {{"before", "node1", domain, results::Scope::device, 38.0, 2.0, 1.0, ""}};
   report.context.launch = name;
-  report.context.meters = {{"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};
+  report.context.meters = {
+      {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
                             {1, "node1", "cuda", gpu, uuid + "-1", "", 1, {1}, {}}};
   report.context.finished_at = "2026-03-01T11:00:00Z";

@@ -111,8 +111,11 @@ TEST(Tool, AComparisonForAKitSaysWhatIsNoAward) {
   EXPECT_NE(contents(page).find("Not an award: "), std::string::npos);
   // Rules that are kept make it no award; one that is violated is the worse.
   for (const auto& [most, code] : {std::pair{"1e15", 4}, {"1", 1}}) {
-    const std::string rules = file_with(std::string(R"({"rules": [{"name": "memory", "kind": "value", "figure": "peak-memory", "points": ["bf16/acc4"],
-      "at_most": )") + most + "}]}", "-rules");
+    const std::string rules = file_with(
+        std::string(R"({"rules": [{"name": "memory", "kind": "value", "figure": "peak-memory", "points": ["bf16/acc4"],
+      "at_most": )") +
+            most + "}]}",
+        "-rules");
     const Outcome o = run({"compare", "A=" + a, "B=" + b, "--kit", kit, "--baseline", rules});
     EXPECT_EQ(o.code, code) << o.err;
     EXPECT_NE(o.err.find("error[not-an-award]: "), std::string::npos) << o.err;

@@ -98,7 +98,7 @@ bool is_of_a_report(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   return json.is_object() && json.contains("schema_version");
 }
-/// Whether it is one of which keys are missing: besides a report only run.json has a schema and a plan.
+/// Whether this is a report with missing keys: apart from reports, only run.json has a schema and a plan.
 bool lacks_keys_of_a_report(const std::string& text) {
   if (!results::json_fault(text).empty()) return false;
   const auto json = nlohmann::json::parse(text);

@@ -23,8 +23,8 @@ struct ValidateOptions {
 void check_kit(const results::Report& report, const std::string& kit_path, results::Validation& found);
 
 /// What the runs of one system lack as an offer of the kit, besides the run rules: each against the kit, all of them
-/// together, and how many the kit asks for. What not all runs lack has the `paths` of those that do before it. Throws as
-/// check_kit().
+/// together, and how many the kit asks for. What not all runs lack has the `paths` of those that do before it. Throws
+/// as check_kit().
 std::vector<results::Fault> offer_faults(const std::vector<results::Report>& runs,
                                          const std::vector<std::string>& paths, const std::string& kit_path);
 

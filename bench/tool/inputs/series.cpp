@@ -182,7 +182,8 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
   std::vector<std::pair<results::Difference, std::size_t>> pairs;  // of runs, with how many points
   if (reports.size() > 1)
     for (const results::Difference& copy : results::copies(reports)) {
-      const auto same = std::ranges::find(pairs, copy.system_value, [](const auto& one) { return one.first.system_value; });
+      const auto same =
+          std::ranges::find(pairs, copy.system_value, [](const auto& one) { return one.first.system_value; });
       if (same == pairs.end())
         pairs.emplace_back(copy, 1);
       else

@@ -248,7 +248,8 @@ void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>&
   options.run_variance = read_run_variance(wanted.run_variance, systems, options);
   options.is_tender = !wanted.kit.empty();
   if (options.is_tender)
-    for (results::SystemInput& system : systems) system.offer_faults = offer_faults(system.runs, system.paths, wanted.kit);
+    for (results::SystemInput& system : systems)
+      system.offer_faults = offer_faults(system.runs, system.paths, wanted.kit);
 }
 
 }  // namespace tw::bench::tool

@@ -8,7 +8,7 @@
 
 namespace tw::bench {
 
-/// The error, with its code, of a run of which no point could be measured because of its set points; else empty.
+/// The error, with its code, if set points kept every point from being measured; empty otherwise.
 std::string why_refused(const results::Report& report);
 /// What the points of a finished run come to.
 int exit_code_of(const results::Report& report);

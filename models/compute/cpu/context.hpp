@@ -135,7 +135,7 @@ struct MadeProduct {
 /// between them; and of one row, a by columns with gaps. No version is asked for them.
 bool is_miscomputed(const Product& product);
 /// Error{internal} where is_miscomputed. Where only the library's slow reference can do it, `implementation` says so
-/// ("ref:any") and stands in the report.
+/// ("ref:any"), and the report repeats it.
 MadeProduct make_product(const Context& context, const Product& product);
 
 /// Copies with a change of layout, optionally adding to the destination: whole blocks of a 16-bit matrix that is packed

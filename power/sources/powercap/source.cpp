@@ -98,8 +98,8 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
       } else if (range_error != 0) {
         explain_error(range_error, zone, "max_energy_range_uj", finding);
       } else if (range_uj == 0 || range_uj < one.last) {
-        finding.explain("unsupported", zone.path() + ": the counter stands at " + std::to_string(one.last) +
-                                           " uJ in a range of " + std::to_string(range_uj));
+        finding.explain("unsupported", zone.path() + ": the counter reads " + std::to_string(one.last) +
+                                           " uJ, but its stated range is " + std::to_string(range_uj) + " uJ");
       } else if (!one.moved()) {
         finding.explain("unsupported", stood_still(zone.path() + "/energy_uj", one));
       } else if (mirror != opened_watched.end()) {

@@ -221,7 +221,8 @@ TEST(PageFronts, APageOfNoAwardMarksNobody) {
     const auto ticks = [](const std::vector<page::Table>& tables) {
       std::ptrdiff_t all = 0;
       for (const page::Table& table : tables)
-        for (const std::vector<page::Words>& row : table.rows) all += std::ranges::count(row, "good", &page::Words::look);
+        for (const std::vector<page::Words>& row : table.rows)
+          all += std::ranges::count(row, "good", &page::Words::look);
       return all;
     };
     for (const page::Section& one : page.sections)

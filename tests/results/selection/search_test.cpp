@@ -236,9 +236,9 @@ TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
   ASSERT_EQ(fronts.size(), 1u);
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(fronts[0].without, 2u);
-  EXPECT_NE(
-      front_text(report, {false, 200}).find(std::string("2 have no ") + to_string(fronts[0].scope) + " joules and are left out"),
-      std::string::npos)
+  EXPECT_NE(front_text(report, {false, 200})
+                .find(std::string("2 have no ") + to_string(fronts[0].scope) + " joules and are left out"),
+            std::string::npos)
       << front_text(report, {false, 200});
 }
 

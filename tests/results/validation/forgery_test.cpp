@@ -254,7 +254,8 @@ TEST(Forgery, AChangeMayBeSeenAMinuteLaterForEachSetting) {
     record.setting.clear();
     for (std::size_t i = 0; i < settings; ++i) record.setting["knob_" + std::to_string(i)] = {2400, 2400, 2390, {row}};
     Trial& trial = record.trials[0];
-    trial.setting_changes = {{"cpu_power_limit_w", "node1", "rapl:package-0", false, trial.window_s + after, "limit_uw = 1", {}}};
+    trial.setting_changes = {
+        {"cpu_power_limit_w", "node1", "rapl:package-0", false, trial.window_s + after, "limit_uw = 1", {}}};
     summarise(report);
     return has(validate_report(to_json(report)).violations, "setting_change_time");
   };
