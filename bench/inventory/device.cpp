@@ -5,6 +5,7 @@
 #include "bench/inventory/topology.hpp"
 #include "models/compute/device.hpp"
 #include "power/visible_gpus.hpp"
+#include "results/analysis/context_warnings.hpp"
 
 namespace tw::bench {
 
@@ -41,6 +42,9 @@ std::map<std::string, std::string> library_versions(const fs::path& root) {
   versions["compiler"] = "gcc " __VERSION__;
 #endif
   versions["build_type"] = TW_BUILD_TYPE;
+#if !defined(__OPTIMIZE__)
+  versions["build_type"] += results::not_optimised;
+#endif
   versions["glibc"] = gnu_get_libc_version();
   versions["hwloc"] = inventory::hwloc_version();
   if (const auto release = inventory::read_word(root / "proc/sys/kernel/osrelease")) versions["kernel"] = *release;

@@ -8,6 +8,7 @@
 
 #include "results/analysis/copied_trials.hpp"
 #include "results/analysis/statistics.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::results {
 namespace {
@@ -139,6 +140,21 @@ double chance_of_trials(const std::vector<std::span<const double>>& trials, doub
 }
 
 }  // namespace
+
+std::string digest_of(const Record& record) {
+  std::vector<std::string> trials;
+  for (const Trial& trial : record.trials) {
+    std::string bytes;
+    const auto add = [&](double seconds) { bytes.append(reinterpret_cast<const char*>(&seconds), sizeof seconds); };
+    add(trial.window_s);
+    std::ranges::for_each(trial.step_time_s, add);
+    trials.push_back(sha256_hex(bytes));
+  }
+  std::ranges::sort(trials);
+  std::string all;
+  for (const std::string& one : trials) all += one;
+  return sha256_hex(all);
+}
 
 void Fingerprint::add(Lines& lines, const std::vector<double>& values) {
   if (values.size() < fewest_values) return;

@@ -11,6 +11,10 @@
 
 namespace tw::results {
 
+/// Names the trials of a record, of which there is one at least, by how long each of them and of its steps took, in
+/// whatever order they stand: two records of one name are one measurement.
+std::string digest_of(const Record& record);
+
 /// What of a record no second run repeats by chance. It keeps what it needs of the record: of 16 trials with 20 steps
 /// or more, and of 16 such power series, spread evenly over the trials, the first 1024 values of each; the first 1024
 /// steps of all trials as one line, so that short trials count as well; and the joules and phases of 64 trials.

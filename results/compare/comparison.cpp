@@ -149,6 +149,7 @@ class Comparer {
     const SystemInput& system = in_[s];
     for (Difference& difference : validation_differences(system)) add(s, std::move(difference));
     for (Difference& difference : index_differences(system.runs)) add(s, std::move(difference));
+    for (Difference& difference : overlap_differences(system.runs)) add(s, std::move(difference));
     for (std::size_t run = 1; run < system.runs.size(); ++run) {
       SystemInput first{"", {}, {}, {}, {}}, other = first;
       first.runs = {contexts_of(system.runs[0])}, other.runs = {contexts_of(system.runs[run])};

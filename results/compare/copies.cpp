@@ -3,35 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "results/analysis/fingerprint.hpp"
-#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+#include "results/record/utc_time.hpp"
 
 namespace tw::results {
-namespace {
-
-/// Names the trials, of which there is one at least, by how long each of them and of its steps took, in whatever order
-/// they stand.
-std::string digest_of(const Record& record) {
-  std::vector<std::string> trials;
-  for (const Trial& trial : record.trials) {
-    std::string bytes;
-    const auto add = [&](double seconds) { bytes.append(reinterpret_cast<const char*>(&seconds), sizeof seconds); };
-    add(trial.window_s);
-    std::ranges::for_each(trial.step_time_s, add);
-    trials.push_back(sha256_hex(bytes));
-  }
-  std::ranges::sort(trials);
-  std::string all;
-  for (const std::string& one : trials) all += one;
-  return sha256_hex(all);
-}
-
-}  // namespace
 
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference) {
   struct Place {
@@ -113,6 +95,41 @@ std::vector<Difference> index_differences(const std::vector<Report>& runs) {
            "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series",
            {},
            {}}};
+}
+
+std::vector<Difference> overlap_differences(const std::vector<Report>& runs) {
+  constexpr std::chrono::seconds clock_adjustment{2};
+  struct Launch {
+    std::size_t run;
+    std::chrono::sys_seconds started, finished;
+  };
+  std::map<std::string, std::vector<Launch>> launches;  // by host
+  const auto add = [&](std::size_t run, const Context& context) {
+    const auto started = utc_time(context.started_at), finished = utc_time(context.finished_at);
+    if (!started || !finished) return;  // killed
+    for (const HostInfo& host : context.hosts) launches[host.name].push_back({run, *started, *finished});
+  };
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    add(run, runs[run].context);
+    for (const RunPart& part : runs[run].parts.value_or(std::vector<RunPart>()))
+      if (part.context) add(run, *part.context);
+  }
+  for (auto& [host, all] : launches) {
+    std::ranges::sort(all, {}, &Launch::started);
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      const Launch &before = all[i - 1], &one = all[i];
+      if (before.run == one.run || one.started + clock_adjustment >= before.finished) continue;
+      return {{"time of the runs",
+               0,
+               "",
+               fmt::format("runs {} and {} ran at the same time on {}", before.run + 1, one.run + 1, text::printable(host)),
+               true,
+               "each slowed the other down: start runs one after another",
+               {},
+               {}}};
+    }
+  }
+  return {};
 }
 
 }  // namespace tw::results

@@ -27,4 +27,7 @@ std::vector<Difference> copies(const std::vector<const Report*>& runs);
 /// series, do: scripts/repeat gives each run of a series its own, and with it its own order of points.
 std::vector<Difference> index_differences(const std::vector<Report>& runs);
 
+/// Blocks a system of which two launches ran on one host at the same time: each measured the other as well.
+std::vector<Difference> overlap_differences(const std::vector<Report>& runs);
+
 }  // namespace tw::results

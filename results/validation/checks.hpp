@@ -52,17 +52,17 @@ struct RecordedLaunch {
 std::vector<RecordedLaunch> launches_of(const Report& report);
 
 // ---- of a whole report; each needs report.context ----
-/// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a
-/// device for each rank, trials that lie one after another between start and end of their launch. What this build writes
+/// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, flags
+/// that hosts and devices imply, a device for each rank, a rank on each host, trials that lie one after another between start and end of their launch. What this build writes
 /// of each trial may not be absent where the report names this build.
 void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
 void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
                 Findings& found);
-/// checks_meters.cpp: each counted meter in each trial, under its own scope, method and update period; no package is
-/// missing among the meters, and no idle power of what counts.
+/// checks_meters.cpp: each counted meter in each trial, under its own scope, method and update period; no package, and
+/// no GPU of a rank, is missing among the meters, and no idle power of what counts.
 void check_meters(const Report& report, Findings& found);
-/// checks_energy.cpp: joules that the idle power bears out, in windows that are the trials' own.
+/// checks_energy.cpp: joules that the idle power and the parts of a node bear out, in windows that are the trials' own.
 void check_energy(const Report& report, Findings& found);
 /// checks_power.cpp: joules that the series of power of the same window bear out.
 void check_power(const Report& report, Findings& found);
@@ -72,6 +72,8 @@ void check_losses(const Report& report, Findings& found);
 // ---- of records, also without a report ----
 /// checks_trials.cpp: steps, phases and windows that add up, evaluations in order, no trial twice.
 void check_trials(const Record& record, std::size_t place, Findings& found);
+/// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is held against the 64 before.
+void check_copies(const std::vector<Record>& records, Findings& found);
 /// checks_energy.cpp: what a row of joules says by itself.
 void check_energy_rows(const Record& record, std::size_t place, Findings& found);
 /// checks_summary.cpp: every figure and the verdict, computed again from the samples. `lines`: each record as a line of

@@ -15,6 +15,8 @@ namespace {
 /// Meters are read at both ends of a window while no rank works: reading and a barrier, milliseconds where nothing else
 /// runs. With a whole second at its ends it would not be this window's joules any more.
 constexpr double most_skew_seconds = 1;
+/// More of a window is worth a note.
+constexpr double most_skew_share = 0.05;
 /// The clocks of two nodes, and programs that took the skew less closely.
 constexpr double window_seconds = 0.1, window_share = 1e-3;
 /// Of reports that do not say their skew.
@@ -37,18 +39,25 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
   if (row.counted && row.method == Method::estimate) broken("/counted", "must be false for an estimate");
   if (row.energy_j && !(row.window_s.value_or(0) > 0)) broken("/window_s", "is absent beside joules");
   if (row.energy_j && !row.update_period_s) broken("/update_period_s", "is absent beside joules");
+  if (row.energy_j && row.uncertainty_j && row.update_period_s && row.window_s.value_or(0) > 0)
+    if (const double edges = 2 * *row.energy_j / *row.window_s * *row.update_period_s;
+        *row.uncertainty_j < edges / time_slack)
+      broken("/uncertainty_j", "is less than the update period gives: 2 x mean power x update period");
   const Scope scope = scope_of_kind(row.domain);
   if (row.scope != Scope::none && scope != Scope::none && row.scope != scope)
     found.broken("meter_scope", at + "/scope",
                  "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
 }
 
+/// Idle power is measured in a second or two, of which a slow counter shows little.
+constexpr double most_of_idle = 0.5;
+
 /// Power with nothing of ours running, less its uncertainty: the least of what was measured before and after.
 std::map<Sensor, double> idle_watts(const Context& context) {
   std::map<Sensor, double> watts;
   for (const IdleRow& row : context.idle_power) {
     if (!row.power_w) continue;
-    const double least = *row.power_w - row.uncertainty_w.value_or(0);
+    const double least = *row.power_w - believed(row.uncertainty_w, *row.power_w, most_of_idle);
     const auto [known, is_new] = watts.try_emplace(sensor_of(row), least);
     if (!is_new) known->second = std::min(known->second, least);
   }
@@ -69,11 +78,57 @@ void check_idle(const Record& record, std::size_t place, const std::map<Sensor, 
       const auto watts = idle.find(sensor_of(row));
       if (watts == idle.end() || !has_counted_joules(row) || !row.window_s) continue;
       const double least = share * watts->second * *row.window_s;
-      if (*row.energy_j + row.uncertainty_j.value_or(0) < least)
+      if (*row.energy_j + believed(row.uncertainty_j, *row.energy_j) < least)
         found.broken("energy_below_idle", place_of(place, t) + "/energy/" + std::to_string(e) + "/energy_j",
                      "is " + text::si(*row.energy_j, "J") + ", and by the idle power it is at least " +
                          text::si(least, "J"));
     }
+}
+
+/// Of one host in one window.
+struct Joules {
+  double sum = 0, doubt = 0;
+  void add(const EnergyRow& row) {
+    sum += *row.energy_j, doubt += believed(row.uncertainty_j, *row.energy_j);
+  }
+};
+
+/// The sensor of such a module is its CPU's, too.
+bool holds_its_cpu(const std::string& device) {
+  constexpr std::string_view modules[] = {"GH200", "GB200", "GB300", "GB10", "MI300A"};
+  return std::ranges::any_of(modules, [&](std::string_view name) { return device.find(name) != std::string::npos; });
+}
+
+/// A node uses what its parts use, and what fans, disks and the supply take; by psys, what the packages use. Meters of
+/// two makers differ by some percent.
+void check_parts(const Trial& trial, const std::set<std::string>& modules, const std::string& at, Findings& found) {
+  constexpr double meters_differ = 0.1;
+  struct Parts {
+    Joules package, dram, device;
+  };
+  std::map<std::string, Parts> parts;  // by host
+  for (const EnergyRow& row : trial.energy) {
+    if (!has_counted_joules(row)) continue;
+    Parts& of_host = parts[row.host];
+    if (row.scope == Scope::package) of_host.package.add(row);
+    if (row.scope == Scope::dram) of_host.dram.add(row);
+    if (row.scope == Scope::device) of_host.device.add(row);
+  }
+  for (std::size_t e = 0; e < trial.energy.size(); ++e) {
+    const EnergyRow& row = trial.energy[e];
+    if (row.scope != Scope::node || !has_counted_joules(row)) continue;
+    const auto& [package, dram, device] = parts[row.host];
+    double least = package.sum, doubt = package.doubt + believed(row.uncertainty_j, *row.energy_j);
+    if (!is_kind(row.domain, "rapl")) {
+      least += dram.sum, doubt += dram.doubt;
+      least = modules.contains(row.host) ? std::max(least, device.sum) : least + device.sum;
+      doubt += device.doubt;
+    }
+    if (*row.energy_j + doubt < (1 - meters_differ) * least)
+      found.broken("energy_below_parts", at + "/energy/" + std::to_string(e) + "/energy_j",
+                   "is " + text::si(*row.energy_j, "J") + ", and the parts of the node that are measured beside it used " +
+                       text::si(least, "J"));
+  }
 }
 
 /// Of a launch: a program that reads meters says how closely it has read them.
@@ -100,6 +155,10 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
       found.broken("clock_skew", place_of(place, t) + "/clock_skew_s",
                    "is " + text::duration(*trial.clock_skew_s) + ": meters that are read so far from the window's ends "
                                                                  "do not show its joules");
+    else if (trial.clock_skew_s.value_or(0) > most_skew_share * trial.window_s)
+      found.note("clock_skew_large", place_of(place, t) + "/clock_skew_s",
+                 "is " + text::duration(*trial.clock_skew_s) + " in a window of " + text::duration(trial.window_s) +
+                     ": the joules are those of a longer or shorter time");
     std::set<Sensor> sensors;
     for (std::size_t e = 0; e < trial.energy.size(); ++e) {
       const EnergyRow& row = trial.energy[e];
@@ -114,7 +173,15 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 void check_energy(const Report& report, Findings& found) {
   for (const RecordedLaunch& launch : launches_of(report)) {
     const std::map<Sensor, double> idle = idle_watts(*launch.context);
-    for (const std::size_t place : launch.records) check_idle(report.records[place], place, idle, found);
+    std::set<std::string> modules;  // hosts
+    for (const DeviceEntry& device : launch.context->devices)
+      if (holds_its_cpu(device.name)) modules.insert(device.host);
+    for (const std::size_t place : launch.records) {
+      const Record& record = report.records[place];
+      check_idle(record, place, idle, found);
+      for (std::size_t t = 0; t < record.trials.size(); ++t)
+        check_parts(record.trials[t], modules, place_of(place, t), found);
+    }
     check_skew(report, launch, found);
   }
 }

@@ -8,31 +8,19 @@
 #include <utility>
 
 #include "results/analysis/conditions.hpp"
+#include "results/analysis/context_warnings.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
+#include "results/record/utc_time.hpp"
 #include "results/record/version.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw::results {
 namespace {
 
-using Seconds = std::chrono::sys_time<std::chrono::seconds>;
-
-/// The time of text that has the schema's pattern; nullopt where it has months, days or hours that do not exist.
-std::optional<Seconds> time_of(const std::string& text) {
-  const auto number = [&](std::size_t at, std::size_t size) { return std::stoi(text.substr(at, size)); };
-  const std::chrono::year_month_day day{std::chrono::year(number(0, 4)), std::chrono::month(number(5, 2)),
-                                        std::chrono::day(number(8, 2))};
-  const int hours = number(11, 2), minutes = number(14, 2), seconds = number(17, 2);
-  if (!day.ok() || hours >= 24 || minutes >= 60 || seconds > 60) return std::nullopt;  // 60: a leap second
-  return std::chrono::sys_days(day) + std::chrono::hours(hours) + std::chrono::minutes(minutes) +
-         std::chrono::seconds(seconds);
-}
-
 void check_context(const Context& context, const std::string& at, Findings& found) {
-  const std::optional<Seconds> started = time_of(context.started_at);
-  std::optional<Seconds> finished;
-  if (!context.finished_at.empty()) finished = time_of(context.finished_at);
+  const std::optional<std::chrono::sys_seconds> started = utc_time(context.started_at);
+  const std::optional<std::chrono::sys_seconds> finished = utc_time(context.finished_at);
   if (!started) found.broken("time_invalid", at + "/started_at", "is not a valid time");
   if (!finished && !context.finished_at.empty())
     found.broken("time_invalid", at + "/finished_at", "is not a valid time");
@@ -41,6 +29,7 @@ void check_context(const Context& context, const std::string& at, Findings& foun
   std::set<std::string> hosts;
   for (const HostInfo& host : context.hosts) hosts.insert(host.name);
   std::set<int> ranks;
+  std::set<std::string> with_rank;
   for (std::size_t i = 0; i < context.devices.size(); ++i) {
     const DeviceEntry& device = context.devices[i];
     const std::string place = at + "/devices/" + std::to_string(i);
@@ -50,7 +39,12 @@ void check_context(const Context& context, const std::string& at, Findings& foun
                        std::to_string(context.devices.size() - 1) + ", each once");
     if (!hosts.contains(device.host))
       found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is not among the hosts of the run");
+    with_rank.insert(device.host);
   }
+  for (std::size_t i = 0; i < context.hosts.size() && !with_rank.empty(); ++i)  // a metered command has no ranks
+    if (!with_rank.contains(context.hosts[i].name))
+      found.broken("host_without_rank", at + "/hosts/" + std::to_string(i) + "/name",
+                   "\"" + context.hosts[i].name + "\" has no rank, and a run lists the hosts of its ranks");
 }
 
 /// Each record is of one part, and what differs between two parts of a run that was not forced is not the program.
@@ -112,13 +106,9 @@ void check_origin(const Report& report, const RecordedLaunch& launch, Findings& 
   }
 }
 
-/// Each rank has the row of its device; whether two have one GPU is a flag.
+/// Each rank has the row of its device.
 void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const std::vector<DeviceEntry>& devices = launch.context->devices;
-  std::set<std::pair<std::string, std::string>> gpus;
-  bool shared = false;
-  for (const DeviceEntry& device : devices)
-    if (!device.uuid.empty()) shared = !gpus.insert({device.host, device.uuid}).second || shared;
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];
     if (is_command(record) || !has_run(record)) continue;
@@ -137,8 +127,18 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
       found.broken("threads_differ", place_of(place) + "/workload/threads_per_rank",
                    "is " + std::to_string(w.threads_per_rank) + ", and the device of rank 0 has " +
                        std::to_string(first->threads));
-    if (shared && !has_flag(record, Flag::shared_gpu))
-      found.left_out_flag(place, Flag::shared_gpu, "the devices give");
+  }
+}
+
+/// What the program warned of before its first point. Nobody knows any more whether the number of threads was asked for.
+void check_context_flags(const Report& report, const RecordedLaunch& launch, Findings& found) {
+  for (const std::size_t place : launch.records) {
+    const Record& record = report.records[place];
+    if (is_command(record) || !has_run(record)) continue;
+    std::set<FlagName> given;
+    for (const Warning& warning : context_warnings(*launch.context, record.workload.threads_per_rank))
+      if (!has_flag(record, warning.flag) && given.insert(warning.flag).second)
+        found.left_out_flag(place, warning.flag, "hosts and devices give");
   }
 }
 
@@ -198,11 +198,10 @@ constexpr double gap_seconds = 10, gap_share = 0.1;
 /// Trials lie one after another between the start and the end of their launch.
 void check_times(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
-  const std::optional<Seconds> started = time_of(context.started_at);
+  const std::optional<std::chrono::sys_seconds> started = utc_time(context.started_at);
   std::optional<double> lasted;
-  if (started && !context.finished_at.empty())
-    if (const std::optional<Seconds> finished = time_of(context.finished_at))
-      lasted = static_cast<double>((*finished - *started).count());
+  if (const std::optional<std::chrono::sys_seconds> finished = utc_time(context.finished_at); started && finished)
+    lasted = static_cast<double>((*finished - *started).count());
   const double allowed = lasted ? (1 + wall_share) * *lasted + wall_seconds : HUGE_VAL;
   struct Span {
     double start, end;
@@ -261,6 +260,17 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   }
 }
 
+/// Without them nobody knows whether other programs disturbed the run.
+void check_shares(const Report& report, const RecordedLaunch& launch, Findings& found) {
+  std::size_t without = 0;
+  for (const std::size_t place : launch.records)
+    for (const Trial& trial : report.records[place].trials) without += !trial.steal_share || !trial.foreign_share;
+  if (without > 0)
+    found.note("cpu_shares_unknown", launch.where,
+               std::to_string(without) + " of its trials do not say how much CPU time other programs and virtual machines "
+                                         "took: whether they disturbed the run is not known");
+}
+
 /// A program has one rule for intervals: a summary by the older rule is of another program than it says.
 void check_interval_rule(const Report& report, const RecordedLaunch& launch, Findings& found) {
   if (!is_this_program(*launch.program)) return;
@@ -296,8 +306,10 @@ void check_launches(const Report& report, Findings& found) {
   for (const RecordedLaunch& launch : launches_of(report)) {
     check_origin(report, launch, found);
     check_ranks(report, launch, found);
+    check_context_flags(report, launch, found);
     check_settings(report, launch, found);
     check_times(report, launch, found);
+    check_shares(report, launch, found);
     check_interval_rule(report, launch, found);
   }
 }

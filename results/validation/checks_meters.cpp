@@ -176,6 +176,21 @@ void check_packages(const RecordedLaunch& launch, Findings& found) {
                        " packages of " + host.name + ", and the driver shows all or none");
 }
 
+/// A GPU that a rank computes on is among the meters of its host, where other GPUs are.
+void check_gpus(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
+  for (const DeviceEntry& device : launch.context->devices) {
+    if (!device.uuid.starts_with("GPU-")) continue;  // an instance's joules are its GPU's
+    const auto is_of_gpu = [](const MeterEntry& m) { return source_of(m.domain) == "gpu"; };
+    const bool is_listed = std::ranges::any_of(meters, [&](const auto& one) {
+      return one.first.first == device.host && is_of_gpu(*one.second) && id_of(one.first.second) == device.uuid;
+    });
+    if (!is_listed && counts(meters, device.host, is_of_gpu))
+      found.broken("gpus_missing", launch.where + "/meters",
+                   "count other GPUs of " + device.host + ", and not " + device.uuid + " of rank " +
+                       std::to_string(device.rank));
+  }
+}
+
 /// The program that ends a launch has measured the idle power of each meter that counts, or says why it has not.
 void check_idle(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
   const Context& context = *launch.context;
@@ -202,6 +217,7 @@ void check_meters(const Report& report, Findings& found) {
         check_left_out(sensor_of(meter), meter.reason, meters,
                        launch.where + "/meters/" + std::to_string(m) + "/reason", found);
     check_packages(launch, found);
+    check_gpus(launch, meters, found);
     check_idle(launch, meters, found);
     for (const std::size_t place : launch.records) {
       const Record& record = report.records[place];

@@ -102,7 +102,8 @@ struct Bounds {
 Bounds bounds_of(const Cover& cover, const EnergyRow& row, double clock_skew_s, double factor) {
   constexpr double edge_seconds = 0.25, other_sensor_seconds = 1, beyond_seen = 1.5;
   const bool own = is_of_joules(row.domain);
-  const double window = *row.window_s, period = *row.update_period_s, uncertainty = row.uncertainty_j.value_or(0);
+  const double window = *row.window_s, period = *row.update_period_s;
+  const double uncertainty = believed(row.uncertainty_j, *row.energy_j);
   const double edge = 2 * period + edge_seconds + clock_skew_s + (own ? 0 : other_sensor_seconds);
   const double behind = std::min(window, sample_seconds(period));
   double greatest = 0;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "results/analysis/copied_trials.hpp"
+#include "results/analysis/fingerprint.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/validation/checks.hpp"
 
@@ -146,6 +147,30 @@ void check_trials(const Record& record, std::size_t place, Findings& found) {
   for (const auto& [first, copy] : copied_trials(record))
     found.broken("trial_copied", place_of(place, copy) + "/step_time_s",
                  "is that of trial " + std::to_string(first) + " to the last digit: one measurement counts once");
+}
+
+void check_copies(const std::vector<Record>& records, Findings& found) {
+  constexpr std::size_t most_prints = 64;  // the comparison of all pairs of more would take too long
+  struct Print {
+    std::size_t place;
+    std::string digest;
+    Fingerprint fingerprint;
+  };
+  std::vector<Print> prints;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!has_run(records[i])) continue;
+    Print one{i, digest_of(records[i]), Fingerprint(records[i])};
+    for (const Print& other : prints) {
+      const std::string why = one.digest == other.digest ? "their trials are the same to the last bit"
+                                                         : one.fingerprint.same_as(other.fingerprint);
+      if (why.empty()) continue;
+      found.broken("record_copied", place_of(i) + "/trials",
+                   "are those of " + place_of(other.place) + ": " + why + ": one measurement is one point");
+      break;
+    }
+    prints.push_back(std::move(one));
+    if (prints.size() > most_prints) prints.erase(prints.begin());
+  }
 }
 
 }  // namespace tw::results

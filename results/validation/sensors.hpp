@@ -1,6 +1,8 @@
 // Which sensor a row, a series or a meter of a report is of, and what its name alone says. Internal to the checks.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,5 +53,10 @@ inline std::string id_of(const std::string& domain) {
 
 /// Joules that a meter has shown and that are in a total.
 inline bool has_counted_joules(const EnergyRow& row) { return row.energy_j && row.counted; }
+
+/// Of an uncertainty, however large it is said to be: no more than this share of its value makes up for a difference.
+inline double believed(const std::optional<double>& uncertainty, double value, double most = 0.25) {
+  return std::min(uncertainty.value_or(0), most * value);
+}
 
 }  // namespace tw::results

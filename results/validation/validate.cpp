@@ -47,6 +47,7 @@ void check_records(std::vector<Record>& records, const std::vector<std::string>&
     check_trials(records[i], i, found);
     check_energy_rows(records[i], i, found);
   }
+  check_copies(records, found);
   check_summaries(records, lines, later, is_newer, found);
 }
 

@@ -25,7 +25,7 @@ def sources():
     for folder in ("bench", "comm", "results/compare"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             yield path, path.read_text(encoding="utf-8")
-    for path in root.glob("scripts/repeat"):
+    for path in (root / "results/analysis/context_warnings.cpp", root / "scripts/repeat"):
         yield path, path.read_text(encoding="utf-8")
 
 
@@ -37,7 +37,7 @@ for path, text in sources():
         for pattern in patterns:
             for found in re.finditer(pattern, text):
                 used.setdefault(found.group(1), name)
-    if path.name == "preflight.cpp":
+    if path.name == "context_warnings.cpp":
         for found in re.finditer(flag, text):
             used.setdefault(found.group(1).replace("_", "-"), name)
 table = (root / "bench/README.md").read_text(encoding="utf-8").split("## Codes of errors and warnings", 1)[-1].split("\n## ", 1)[0]

@@ -69,7 +69,8 @@ Record made_target_record(const std::string& id, const std::vector<double>& seco
 Report made_report(std::vector<Record> records) {
   Report report;
   report.program = {"trainwatt-train", "0.1.0", "0123456789ab"};
-  report.context.started_at = "2026-03-01T10:00:00Z", report.context.finished_at = "2026-03-01T10:10:00Z";
+  // So short that runs of one system, all of this time, do not overlap.
+  report.context.started_at = report.context.finished_at = "2026-03-01T10:00:00Z";
   report.context.hosts = {HostInfo{}};
   report.context.hosts[0].name = "node1", report.context.hosts[0].cpu = "A CPU";
   for (int rank = 0; rank < 2; ++rank) {

@@ -78,7 +78,7 @@ results::Report offer(const char* name, const char* gpu, double speed_factor, do
   report.context.meters = {
       {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
-                            {1, "node1", "cuda", gpu, uuid + "-1", "", 1, {1}, {}}};
+                            {1, "node1", "cuda", gpu, "", "", 1, {1}, {}}};  // its joules are not shown
   report.context.finished_at = "2026-03-01T11:00:00Z";
   nlohmann::json plan = nlohmann::json::parse(report.plan.canonical_json), points = nlohmann::json::array();
   plan.erase("kit");  // an offer of no tender

@@ -11,7 +11,7 @@ namespace tw::bench {
 
 /// Which of its `visible` devices a rank takes, by its place among those that are shown the same, in the same order:
 /// `shown` says by rank on which node and which devices that is. A launcher that shows each task a GPU of its own leaves no
-/// choice; where ranks outnumber GPUs they go round, and preflight says who shares one.
+/// choice; where ranks outnumber GPUs they go round, and a warning says who shares one.
 int gpu_index(const std::vector<std::string>& shown, int rank, int visible);
 /// The same for this rank (collective).
 int gpu_index(comm::Job& job, int visible);

@@ -20,7 +20,6 @@
 #include <system_error>
 
 #include "bench/inventory/inventory.hpp"
-#include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/plan.hpp"
@@ -39,6 +38,7 @@
 #include "bench/train/sweep/search_run.hpp"
 #include "bench/train/sweep/short_result.hpp"
 #include "results/analysis/conditions.hpp"
+#include "results/analysis/context_warnings.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
@@ -204,13 +204,13 @@ class Run {
     for (const std::string& entry : job_.gather(to_json_line(inspect_device(sweep_.device, job_.rank()))))
       context.devices.push_back(results::device_from_json(entry));
     context.meters = energy_.entries();
-    std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
-    for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
+    std::vector<results::Warning> warnings = results::context_warnings(context, sweep_.threads_requested);
+    for (results::Warning& warning : results::warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
     for (std::string& line : shared_devices(context.meters))
       warnings.push_back({results::Flag::shared_device, std::move(line)});
     if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty()) warn(warning);
-    for (const Warning& warning : warnings) {
+    for (const results::Warning& warning : warnings) {
       if (std::ranges::count(flags_, results::FlagName(warning.flag)) == 0) flags_.push_back(warning.flag);
       std::string code = results::FlagName(warning.flag).name;
       std::ranges::replace(code, '_', '-');

@@ -313,5 +313,21 @@ TEST(Copies, MultipliedRunsSupportNoClaim) {
   EXPECT_EQ(ratio(c).verdict, Claim::not_comparable);
 }
 
+TEST(Overlap, RunsOfASystemAtTheSameTimeOnOneHost) {
+  const auto found = [](const char* second_start, const char* second_host) {
+    std::vector<Report> runs = {made_report({}), made_report({})};
+    runs[0].context.started_at = "2026-03-01T10:00:00Z", runs[0].context.finished_at = "2026-03-01T10:10:00Z";
+    runs[1].context.started_at = second_start, runs[1].context.finished_at = "2026-03-01T10:15:00Z";
+    runs[1].context.hosts[0].name = second_host;
+    return overlap_differences(runs);
+  };
+  ASSERT_EQ(found("2026-03-01T10:05:00Z", "node1").size(), 1u);
+  EXPECT_TRUE(found("2026-03-01T10:05:00Z", "node1")[0].blocking);
+  EXPECT_TRUE(found("2026-03-01T10:05:00Z", "node2").empty());
+  EXPECT_TRUE(found("2026-03-01T10:10:00Z", "node1").empty()) << "one after another";
+  EXPECT_TRUE(found("2026-03-01T10:09:59Z", "node1").empty()) << "the clock was put right between them";
+  EXPECT_TRUE(overlap_differences({made_report({})}).empty());
+}
+
 }  // namespace
 }  // namespace tw

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::testing {
 
@@ -319,6 +320,50 @@ void more_threads(Report& report) {
   for (Record& record : report.records) record.workload.threads_per_rank += 1;
 }
 
+/// Where a node's energy is compared, its packages' is not looked at.
+void node_below_its_packages(Report& report) {
+  const std::string host = report.context.hosts[0].name;
+  report.context.meters.push_back({host, "external", "", "", Scope::node, Method::integrated_power, true, true, 0.001});
+  report.context.idle_power.push_back({"before", host, "external", Scope::node, 1.0, 0.1, 1.0, ""});
+  each_trial(report, [&](Trial& trial) {
+    EnergyRow node;
+    double sum = 0;
+    for (const EnergyRow& row : trial.energy)
+      if (row.counted && row.energy_j && row.host == host)
+        sum += *row.energy_j, node = row;
+    if (sum == 0) return;
+    node.scope = Scope::node, node.domain = "external", node.method = Method::integrated_power;
+    node.energy_j = 0.3 * sum, node.uncertainty_j = 0.01 * *node.energy_j, node.update_period_s = 0.001;
+    node.wraps.reset(), trial.energy.push_back(node);
+  });
+}
+/// Bounds that are so far apart that everything lies between them.
+void huge_uncertainty(Report& report) {
+  scaled_joules(report, 0.5);
+  each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 10 * *row.energy_j; });
+}
+void huge_uncertainty_of_idle_power(Report& report) {
+  thousandth_of_joules_and_power(report);
+  each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 1e4 * *row.energy_j; });
+  for (IdleRow& row : report.context.idle_power)
+    if (row.power_w) row.uncertainty_w = 10 * *row.power_w;
+}
+void no_uncertainty(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 0; });
+}
+/// By its share of the hosts the rent of a run is divided.
+void a_host_more(Report& report) {
+  report.context.hosts.push_back(report.context.hosts[0]);
+  report.context.hosts.back().name = "spare";
+}
+/// What was measured once, at the better precision.
+void copied_as_another_precision(Report& report) {
+  Record copy = report.records[0];
+  copy.id += "/again", copy.workload.precision = copy.workload.precision == "bf16" ? "float32" : "bf16";
+  copy.workload.hash = workload_hash(copy.workload, copy.target);
+  report.records.push_back(copy);
+}
+
 }  // namespace
 
 const std::vector<Forgery>& forgeries() {
@@ -381,6 +426,12 @@ const std::vector<Forgery>& forgeries() {
       {"blank_in_the_plan", "plan_text", blank_in_the_plan},
       {"number_written_otherwise_in_the_plan", "plan_text", number_written_otherwise_in_the_plan},
       {"more_threads", "threads_differ", more_threads},
+      {"node_below_its_packages", "energy_below_parts", node_below_its_packages},
+      {"huge_uncertainty", "energy_differs_from_power", huge_uncertainty},
+      {"huge_uncertainty_of_idle_power", "energy_below_idle", huge_uncertainty_of_idle_power},
+      {"no_uncertainty", "energy_row", no_uncertainty},
+      {"a_host_more", "host_without_rank", a_host_more},
+      {"copied_as_another_precision", "record_copied", copied_as_another_precision},
   };
   return all;
 }

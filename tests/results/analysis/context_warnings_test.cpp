@@ -1,11 +1,10 @@
 // Each warning appears where it must, and only there.
 #include <gtest/gtest.h>
 
-#include "bench/inventory/preflight.hpp"
+#include "results/analysis/context_warnings.hpp"
 
 namespace tw {
 
-using namespace bench;
 using namespace results;
 
 namespace {
@@ -153,18 +152,28 @@ TEST(DiskSpace, OnlyWhereItIsKnownToBeShort) {
   EXPECT_NE(small[0].text.find("for out/r1: 12.0 MiB free, 64.0 MiB recommended"), std::string::npos) << small[0].text;
 }
 
-TEST(Preflight, EveryWarningIsOneLine) {
+TEST(DebugBuild, ByItsTypeOrByWhatTheCompilerDid) {
+  const auto count = [](const std::string& type) { return warn_debug_build({{"build_type", type}}).size(); };
+  EXPECT_EQ(count("Debug"), 1u);
+  EXPECT_EQ(count("None, not optimised"), 1u);
+  EXPECT_EQ(count("RelWithDebInfo"), 0u);
+  EXPECT_EQ(count(""), 0u);
+  EXPECT_TRUE(warn_debug_build({}).empty()) << "a metered command's report, or an older one";
+}
+
+TEST(ContextWarnings, EveryWarningIsOneLine) {
   std::vector<HostInfo> hosts = {make_host("a", 8), make_host("b", 4)};
   hosts[0].steal_share_since_boot = 0.5;
   hosts[0].cpu_governor = "powersave";
   const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 2), make_rank(1, "b", {0, 1, 2, 3}, 4)};
-  const auto warnings = preflight(ranks, hosts, 0);
+  Context context;
+  context.hosts = hosts, context.devices = ranks, context.versions["build_type"] = "Release";
+  const auto warnings = context_warnings(context, 0);
   std::vector<Flag> flags;
   for (const Warning& warning : warnings) {
     flags.push_back(warning.flag);
     EXPECT_EQ(warning.text.find('\n'), std::string::npos);
   }
-  flags.resize(std::min<std::size_t>(flags.size(), 5));  // a debug build adds its own
   EXPECT_EQ(flags,
             (std::vector{Flag::narrow_affinity, Flag::oversubscribed, Flag::unequal_hosts, Flag::steal, Flag::governor}));
 }
