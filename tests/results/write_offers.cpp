@@ -55,8 +55,9 @@ results::Record point(const results::Record& base, const std::string& domain, do
     trial.start_s = start, start += window_s + 1;
     results::EnergyRow row;
     row.scope = results::Scope::device, row.domain = domain, row.host = "node1", row.method = results::Method::counter;
-    row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
+    row.energy_j = joules * jitter(t, 3) * steps * 64, row.window_s = window_s;
     row.update_period_s = 0.02, row.wraps = 0;
+    row.uncertainty_j = 2 * *row.energy_j / window_s * (*row.update_period_s + 0.002);
     trial.energy = {row}, trial.clock_skew_s = 0.002;
     trial.series = {series(domain, "power_w", joules * speed, 0.02, window_s),
                     series(domain, "sm_clock_mhz", clock, 0.002, window_s),
