@@ -34,9 +34,9 @@ int cost(const CostOptions& command) {
   say_findings(command.path, loaded.validation);
   const results::CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
   const std::vector<std::string> doubts = joule_doubts(loaded.validation);
-  if (!doubts.empty() && results::costs::pays_for_joules(report.price)) {
+  if (!doubts.empty()) {
     const std::string text = fmt::format(
-        "{}: the cost of electricity rests on {} reading{} that the power samples beside it do not confirm, the first "
+        "{}: the electricity (kWh, CO2 and its cost) rests on {} reading{} that the power samples beside it do not confirm, the first "
         "{}: measure again, or with another meter",
         command.path, doubts.size(), doubts.size() == 1 ? "" : "s", doubts.front());
     fmt::print(stderr, "{}\n", results::text::printable(warning_line("trainwatt", with_code("energy-doubtful", text))));
