@@ -275,7 +275,7 @@ std::optional<double> NodePower::hottest_c() const {
   return hottest;
 }
 
-std::vector<results::IdleRow> NodePower::idle(const std::string& when) const {
+std::vector<results::IdleRow> NodePower::idle(results::IdleTime when) const {
   std::vector<results::IdleRow> rows;
   const std::vector<power::MeterFinding>& findings = impl_->reader->findings();
   const std::vector<power::LedgerRow> ledger = power::make_ledger(findings, impl_->first, impl_->last);

@@ -82,7 +82,7 @@ class NodePower {
   /// at most.
   double idle_seconds() const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
-  std::vector<results::IdleRow> idle(const std::string& when) const;
+  std::vector<results::IdleRow> idle(results::IdleTime when) const;
 
  private:
   struct Impl;

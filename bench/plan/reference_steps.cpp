@@ -11,7 +11,8 @@ results::Target target_of(const Point& point, const results::Workload& workload)
   const models::TaskDescription& task = *point.task;
   results::Target target;
   target.task = task.name;
-  target.metric = models::to_string(task.metric);
+  target.metric = task.metric == models::TaskDescription::Metric::error ? results::TargetMetric::error
+                                                                          : results::TargetMetric::excess_loss;
   target.value = task.target;
   target.floor = models::exact_floor(point.network, point.seq_len);
   target.held_out_samples = task.held_out_samples;

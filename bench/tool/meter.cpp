@@ -84,9 +84,9 @@ class Metering {
     const std::vector<std::string> shared = shared_devices(report_.context.meters);
     for (const std::string& line : shared) warn("shared-device", line);
     if (!shared.empty()) record_.verdict.flags.emplace_back(results::Flag::shared_device);
-    idle(power, "before");
+    idle(power, results::IdleTime::before);
     const Ended ended = measure(power);
-    idle(power, "after");
+    idle(power, results::IdleTime::after);
     return ended;
   }
 
@@ -117,7 +117,7 @@ class Metering {
     context.hosts.push_back(inspect_host());
   }
 
-  void idle(NodePower& power, const char* when) {
+  void idle(NodePower& power, results::IdleTime when) {
     if (!power.has_meter()) return;
     power.begin();
     const std::chrono::duration<double> wanted(power.idle_seconds());

@@ -37,7 +37,7 @@ std::string difference(const Json& reference, const Target& target, const Worklo
                       {"parameters", workload.parameters},
                       {"seq_len", workload.seq_len.value_or(0)},
                       {"global_batch", workload.global_batch},
-                      {"metric", target.metric},
+                      {"metric", to_string(target.metric)},
                       {"held_out_samples", target.held_out_samples},
                       {"evaluation_interval", target.evaluation_interval},
                       {"optimizer",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "results/analysis/statistics.hpp"
 
@@ -19,6 +20,26 @@ double free_digits(const std::vector<double>& seconds) {
   return static_cast<double>(alone) * std::log10(std::max(1.0, range / tick_of(seconds)));
 }
 
+/// Each phase as a share of all; empty where chance might well repeat them.
+std::vector<double> phase_shares(const Trial& trial) {
+  constexpr std::size_t fewest = 4;
+  constexpr double coarsest = 1e-5, digits = 1e9;
+  std::vector<double> phases;
+  double sum = 0;
+  for (const auto& [name, seconds] : trial.phase_s)
+    if (seconds > 0 && std::isfinite(seconds)) phases.push_back(seconds), sum += seconds;
+  if (phases.size() < fewest || tick_of(phases) > coarsest * std::ranges::min(phases)) return {};
+  for (double& phase : phases) phase = std::round(phase / sum * digits);
+  return phases;
+}
+
+/// A training goes on from trial to trial: of three values or more, which are not all one.
+bool is_course(const std::vector<double>& values) {
+  constexpr std::size_t fewest = 3;
+  return values.size() >= fewest && std::ranges::all_of(values, [](double v) { return std::isfinite(v); }) &&
+         std::ranges::any_of(values, [&](double v) { return v != values[0]; });
+}
+
 }  // namespace
 
 double tick_of(const std::vector<double>& values) {
@@ -32,11 +53,19 @@ double tick_of(const std::vector<double>& values) {
 std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record) {
   constexpr double enough_digits = 12;
   std::vector<std::pair<std::size_t, std::size_t>> found;
-  std::map<std::vector<double>, std::size_t> seen;
+  using Seen = std::map<std::vector<double>, std::size_t>;
+  Seen steps, phases, losses, norms;
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
-    const std::vector<double>& steps = record.trials[t].step_time_s;
-    if (free_digits(steps) < enough_digits) continue;
-    if (const auto [first, is_new] = seen.try_emplace(steps, t); !is_new) found.emplace_back(first->second, t);
+    const Trial& trial = record.trials[t];
+    std::optional<std::size_t> first;
+    const auto look = [&](Seen& seen, const std::vector<double>& values) {
+      if (const auto [known, is_new] = seen.try_emplace(values, t); !is_new && !first) first = known->second;
+    };
+    if (free_digits(trial.step_time_s) >= enough_digits) look(steps, trial.step_time_s);
+    if (const std::vector<double> shares = phase_shares(trial); !shares.empty()) look(phases, shares);
+    if (!record.target && is_course(trial.loss)) look(losses, trial.loss);
+    if (!record.target && is_course(trial.gradient_norm)) look(norms, trial.gradient_norm);
+    if (first) found.emplace_back(*first, t);
   }
   return found;
 }

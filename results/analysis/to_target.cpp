@@ -76,7 +76,7 @@ void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarg
 
 double metric_of(const Target& target, const Evaluation& evaluation) {
   if (!std::isfinite(evaluation.loss)) return std::numeric_limits<double>::quiet_NaN();
-  if (target.metric == "error") return evaluation.error.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (target.metric == TargetMetric::error) return evaluation.error.value_or(std::numeric_limits<double>::quiet_NaN());
   return evaluation.loss - target.floor;
 }
 

@@ -122,9 +122,9 @@ std::vector<Difference> overlap_differences(const std::vector<Report>& runs) {
       return {{"time of the runs",
                0,
                "",
-               fmt::format("runs {} and {} ran at the same time on {}", before.run + 1, one.run + 1, text::printable(host)),
-               true,
-               "each slowed the other down: start runs one after another",
+               fmt::format("runs {} and {} were made at the same time on hosts named {}", before.run + 1, one.run + 1, text::printable(host)),
+               false,
+               "if that is one machine, each slowed the other down: start runs one after another",
                {},
                {}}};
     }

@@ -27,7 +27,8 @@ std::vector<Difference> copies(const std::vector<const Report*>& runs);
 /// series, do: scripts/repeat gives each run of a series its own, and with it its own order of points.
 std::vector<Difference> index_differences(const std::vector<Report>& runs);
 
-/// Blocks a system of which two launches ran on one host at the same time: each measured the other as well.
+/// Names two launches of a system that ran at the same time on hosts of one name. It blocks nothing: machines may share
+/// a name.
 std::vector<Difference> overlap_differences(const std::vector<Report>& runs);
 
 }  // namespace tw::results

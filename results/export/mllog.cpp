@@ -76,11 +76,11 @@ std::string trial_log(const Report& report, const Record& record, const std::str
   if (trial.target_run && record.target)
     for (const Evaluation& evaluation : trial.target_run->evaluations) {
       const double metric = metric_of(*record.target, evaluation);
-      const bool is_error = record.target->metric == "error";
+      const bool is_error = record.target->metric == TargetMetric::error;
       // As MLPerf HPC names what is the less the better.
       log.point(is_error ? "eval_accuracy" : "eval_error", number(is_error ? 1 - metric : metric), evaluation.time_s,
                 {{"samples_count", evaluation.step * record.workload.global_batch},
-                 {"metric", is_error ? "accuracy" : record.target->metric},
+                 {"metric", is_error ? "accuracy" : to_string(record.target->metric)},
                  {"target", number(is_error ? 1 - record.target->value : record.target->value)}});
       if (reaches(*record.target, evaluation)) reached = true;
     }

@@ -57,6 +57,32 @@ enum class Method { none, counter, integrated_power, estimate };
 template <>
 inline constexpr std::array name_list<Method> = {"", "counter", "integrated_power", "estimate"};
 
+/// What runs to a target are measured by.
+enum class TargetMetric {
+  excess_loss,  ///< held-out loss less the target's floor, nats a token
+  error,        ///< share of images wrong
+};
+template <>
+inline constexpr std::array name_list<TargetMetric> = {"excess_loss", "error"};
+
+/// What a search makes least: joules a sample, joules x seconds a sample, or what a sample costs.
+enum class SearchMerit { energy, edp, cost };
+template <>
+inline constexpr std::array name_list<SearchMerit> = {"energy", "edp", "cost"};
+
+/// How a step is started.
+enum class StepMode {
+  eager,  ///< call by call
+  graph,  ///< recorded once, launched as a whole
+};
+template <>
+inline constexpr std::array name_list<StepMode> = {"eager", "graph"};
+
+/// When idle power was measured: before or after all points.
+enum class IdleTime { before, after };
+template <>
+inline constexpr std::array name_list<IdleTime> = {"before", "after"};
+
 /// Names as parts of sentences.
 template <Named E>
 std::string operator+(std::string text, E value) {

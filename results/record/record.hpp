@@ -172,7 +172,7 @@ struct Schedule {
 /// What the trials of a record train to reach.
 struct Target {
   std::string task;                 ///< "markov"
-  std::string metric;               ///< "excess_loss": held-out loss less `floor`, nats a token; "error": share of images wrong
+  TargetMetric metric = TargetMetric::excess_loss;
   double value = 0;                 ///< an evaluation at or under it reaches the target
   double floor = 0;                 ///< exact: of excess_loss the least expected loss; of error the best classifier's
   std::int64_t held_out_samples = 0, evaluation_interval = 0, most_steps = 0;
@@ -215,7 +215,7 @@ struct LossScaling {
 };
 /// How the steps were run. What they compute does not depend on it.
 struct Execution {
-  std::string step_mode;                      ///< "graph": recorded once, launched as a whole; "eager": call by call
+  StepMode step_mode = StepMode::eager;
   bool recompute = false;                     ///< activations of layers were computed again in backward
   std::string communicator, route;            ///< "nccl", "NCCL 2.28.9"; "mpi", "host memory"; "self", "one rank"
   std::optional<LossScaling> loss_scaling{};  ///< absent where the precision has none
@@ -322,7 +322,7 @@ struct MeterEntry {
 };
 /// Power with nothing of ours running.
 struct IdleRow {
-  std::string when;                         ///< "before" or "after" all points
+  IdleTime when = IdleTime::before;
   std::string host, domain;
   Scope scope = Scope::none;
   std::optional<double> power_w;            ///< absent with a reason
@@ -371,7 +371,7 @@ struct RunPart {
 /// What a search over the settings of one workload came to (results/selection/search.hpp).
 struct SearchOutcome {
   std::string workload;                     ///< id of its point at the found settings
-  std::string merit;                        ///< "energy", "edp", "cost"
+  SearchMerit merit = SearchMerit::energy;
   Scope scope = Scope::none;                ///< of its joules
   double max_slowdown = 0, hour_price = 0, kwh_price = 0;
   int points = 0;                           ///< of the grid

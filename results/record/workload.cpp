@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 
 namespace tw::results {

@@ -115,8 +115,7 @@ void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
   outcome.merit_ratio.reset(), outcome.speed_ratio.reset();
   if (outcome.best.empty()) return;
   const Record *found = find(records, outcome.found), *best = find(records, outcome.best);
-  const SearchGoal goal{*named<SearchMerit>(outcome.merit), outcome.max_slowdown, outcome.hour_price,
-                        outcome.kwh_price};
+  const SearchGoal goal{outcome.merit, outcome.max_slowdown, outcome.hour_price, outcome.kwh_price};
   if (found == nullptr || best == nullptr) return;
   const std::optional<Estimate> before = merit_of(*found, goal, outcome.scope), after = merit_of(*best, goal, outcome.scope);
   if (!before || !after) {
@@ -136,7 +135,7 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
   for (std::size_t i = 0; i < report.search->size(); ++i) {
     const SearchOutcome& outcome = (*report.search)[i];
     const std::string at = "/search/" + std::to_string(i);
-    if (outcome.merit != to_string(goal.merit) || outcome.max_slowdown != goal.max_slowdown ||
+    if (outcome.merit != goal.merit || outcome.max_slowdown != goal.max_slowdown ||
         outcome.hour_price != goal.hour_price || outcome.kwh_price != goal.kwh_price) {
       broken(at, "looks for something else than the plan");
       continue;

@@ -13,10 +13,6 @@ namespace tw::results {
 
 /// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
 /// 1996); currency, for the time of all nodes and for the joules.
-enum class SearchMerit { energy, edp, cost };
-template <>
-inline constexpr std::array name_list<SearchMerit> = {"energy", "edp", "cost"};
-
 struct SearchGoal {
   SearchMerit merit = SearchMerit::energy;
   double max_slowdown = 0.05;             ///< share of the samples/s at the found settings that may be lost

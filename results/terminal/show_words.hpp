@@ -50,7 +50,7 @@ inline std::string execution(const Execution& e) {
                                                                      count(*e.recomputed_layers, "layer"))
                                                        : ", activations recomputed";
   std::string text =
-      fmt::format("{}{}, gradients by {} ({})", e.step_mode == "graph" ? "recorded as graphs" : "call by call",
+      fmt::format("{}{}, gradients by {} ({})", e.step_mode == StepMode::graph ? "recorded as graphs" : "call by call",
                   recomputed, e.communicator, e.route);
   if (e.deterministic == false) text += ", last bits may differ between runs";
   if (e.loss_scaling)

@@ -49,6 +49,8 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
                  "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
 }
 
+/// Two meters may differ by this share.
+constexpr double meters_differ = 0.1;
 /// Idle power is measured in a second or two, of which a slow counter shows little.
 constexpr double most_of_idle = 0.5;
 
@@ -57,7 +59,7 @@ std::map<Sensor, double> idle_watts(const Context& context) {
   std::map<Sensor, double> watts;
   for (const IdleRow& row : context.idle_power) {
     if (!row.power_w) continue;
-    const double least = *row.power_w - believed(row.uncertainty_w, *row.power_w, most_of_idle);
+    const double least = *row.power_w - std::min(row.uncertainty_w.value_or(0), most_of_idle * *row.power_w);
     const auto [known, is_new] = watts.try_emplace(sensor_of(row), least);
     if (!is_new) known->second = std::min(known->second, least);
   }
@@ -78,56 +80,62 @@ void check_idle(const Record& record, std::size_t place, const std::map<Sensor, 
       const auto watts = idle.find(sensor_of(row));
       if (watts == idle.end() || !has_counted_joules(row) || !row.window_s) continue;
       const double least = share * watts->second * *row.window_s;
-      if (*row.energy_j + believed(row.uncertainty_j, *row.energy_j) < least)
+      if (*row.energy_j + believed(row, meters_differ) < least)
         found.broken("energy_below_idle", place_of(place, t) + "/energy/" + std::to_string(e) + "/energy_j",
                      "is " + text::si(*row.energy_j, "J") + ", and by the idle power it is at least " +
                          text::si(least, "J"));
     }
 }
 
-/// Of one host in one window.
+/// Joules of one host in one window.
 struct Joules {
   double sum = 0, doubt = 0;
-  void add(const EnergyRow& row) {
-    sum += *row.energy_j, doubt += believed(row.uncertainty_j, *row.energy_j);
-  }
+  void add(const EnergyRow& row) { sum += *row.energy_j, doubt += believed(row, meters_differ); }
 };
 
-/// The sensor of such a module is its CPU's, too.
-bool holds_its_cpu(const std::string& device) {
+/// Whether the sensor of a GPU's module is its CPU's, too: by the name of the GPU, or by the sensors of Grace.
+bool is_of_module(const DeviceEntry& device) {
   constexpr std::string_view modules[] = {"GH200", "GB200", "GB300", "GB10", "MI300A"};
-  return std::ranges::any_of(modules, [&](std::string_view name) { return device.find(name) != std::string::npos; });
+  return std::ranges::any_of(modules,
+                             [&](std::string_view name) { return device.name.find(name) != std::string::npos; });
+}
+bool is_of_module(const MeterEntry& meter) {
+  return meter.domain.starts_with("hwmon:module") || meter.domain.starts_with("hwmon:grace");
 }
 
-/// A node uses what its parts use, and what fans, disks and the supply take; by psys, what the packages use. Meters of
-/// two makers differ by some percent.
+/// A node uses what its parts use, and what fans, disks and the supply take; by psys, which a maker may have wired to
+/// less, what the packages use.
 void check_parts(const Trial& trial, const std::set<std::string>& modules, const std::string& at, Findings& found) {
-  constexpr double meters_differ = 0.1;
-  struct Parts {
-    Joules package, dram, device;
+  struct Node {
+    Joules all, package, dram, device;
+    std::size_t row = 0;  ///< of the node
+    bool is_psys = false;
   };
-  std::map<std::string, Parts> parts;  // by host
-  for (const EnergyRow& row : trial.energy) {
-    if (!has_counted_joules(row)) continue;
-    Parts& of_host = parts[row.host];
-    if (row.scope == Scope::package) of_host.package.add(row);
-    if (row.scope == Scope::dram) of_host.dram.add(row);
-    if (row.scope == Scope::device) of_host.device.add(row);
-  }
+  std::map<std::string, Node> nodes;  // by host
   for (std::size_t e = 0; e < trial.energy.size(); ++e) {
     const EnergyRow& row = trial.energy[e];
-    if (row.scope != Scope::node || !has_counted_joules(row)) continue;
-    const auto& [package, dram, device] = parts[row.host];
-    double least = package.sum, doubt = package.doubt + believed(row.uncertainty_j, *row.energy_j);
-    if (!is_kind(row.domain, "rapl")) {
-      least += dram.sum, doubt += dram.doubt;
-      least = modules.contains(row.host) ? std::max(least, device.sum) : least + device.sum;
-      doubt += device.doubt;
+    if (!has_counted_joules(row)) continue;
+    Node& node = nodes[row.host];
+    if (row.scope == Scope::node) node.row = e, node.is_psys = is_kind(row.domain, "rapl"), node.all.add(row);
+    if (row.scope == Scope::package) node.package.add(row);
+    if (row.scope == Scope::dram) node.dram.add(row);
+    if (row.scope == Scope::device) node.device.add(row);
+  }
+  for (const auto& [host, node] : nodes) {
+    if (node.all.sum <= 0) continue;
+    double least = node.package.sum, doubt = node.all.doubt + node.package.doubt;
+    if (!node.is_psys) {
+      least += node.dram.sum, doubt += node.dram.doubt + node.device.doubt;
+      least = modules.contains(host) ? std::max(least, node.device.sum) : least + node.device.sum;
     }
-    if (*row.energy_j + doubt < (1 - meters_differ) * least)
-      found.broken("energy_below_parts", at + "/energy/" + std::to_string(e) + "/energy_j",
-                   "is " + text::si(*row.energy_j, "J") + ", and the parts of the node that are measured beside it used " +
-                       text::si(least, "J"));
+    if (node.all.sum + doubt >= (1 - meters_differ) * least) continue;
+    const std::string where = at + "/energy/" + std::to_string(node.row) + "/energy_j";
+    const std::string what = "makes " + text::si(node.all.sum, "J") + " of the node " + host +
+                             ", and its parts that are measured beside it used " + text::si(least, "J");
+    if (node.is_psys)
+      found.note("energy_below_parts", where, what);
+    else
+      found.broken("energy_below_parts", where, what);
   }
 }
 
@@ -155,7 +163,8 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
       found.broken("clock_skew", place_of(place, t) + "/clock_skew_s",
                    "is " + text::duration(*trial.clock_skew_s) + ": meters that are read so far from the window's ends "
                                                                  "do not show its joules");
-    else if (trial.clock_skew_s.value_or(0) > most_skew_share * trial.window_s)
+    else if (trial.clock_skew_s.value_or(0) > most_skew_share * trial.window_s &&
+             std::ranges::any_of(trial.energy, has_counted_joules))
       found.note("clock_skew_large", place_of(place, t) + "/clock_skew_s",
                  "is " + text::duration(*trial.clock_skew_s) + " in a window of " + text::duration(trial.window_s) +
                      ": the joules are those of a longer or shorter time");
@@ -175,7 +184,9 @@ void check_energy(const Report& report, Findings& found) {
     const std::map<Sensor, double> idle = idle_watts(*launch.context);
     std::set<std::string> modules;  // hosts
     for (const DeviceEntry& device : launch.context->devices)
-      if (holds_its_cpu(device.name)) modules.insert(device.host);
+      if (is_of_module(device)) modules.insert(device.host);
+    for (const MeterEntry& meter : launch.context->meters)
+      if (is_of_module(meter)) modules.insert(meter.host);
     for (const std::size_t place : launch.records) {
       const Record& record = report.records[place];
       check_idle(record, place, idle, found);

@@ -130,14 +130,16 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
   }
 }
 
-/// What the program warned of before its first point. Nobody knows any more whether the number of threads was asked for,
-/// and what the hypervisor took is in each trial.
+/// What the program warned of before its first point. Nobody knows any more how many threads were asked for: no more, at
+/// least, than the rank with the fewest has. What the hypervisor took is in each trial.
 void check_context_flags(const Report& report, const RecordedLaunch& launch, Findings& found) {
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];
     if (is_command(record) || !has_run(record)) continue;
     std::set<FlagName> given;
-    for (const Warning& warning : context_warnings(*launch.context, record.workload.threads_per_rank))
+    int threads = record.workload.threads_per_rank;
+    for (const DeviceEntry& device : launch.context->devices) threads = std::min(threads, std::max(1, device.threads));
+    for (const Warning& warning : context_warnings(*launch.context, threads))
       if (warning.flag != Flag::steal && !has_flag(record, warning.flag) && given.insert(warning.flag).second)
         found.left_out_flag(place, warning.flag, "hosts and devices give");
   }
@@ -265,7 +267,8 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
 void check_shares(const Report& report, const RecordedLaunch& launch, Findings& found) {
   std::size_t without = 0;
   for (const std::size_t place : launch.records)
-    for (const Trial& trial : report.records[place].trials) without += !trial.steal_share || !trial.foreign_share;
+    for (const Trial& trial : report.records[place].trials)
+      without += !is_command(report.records[place]) && (!trial.steal_share || !trial.foreign_share);
   if (without > 0)
     found.note("cpu_shares_unknown", launch.where,
                std::to_string(without) + " of its trials do not say how much CPU time other programs and virtual machines "

@@ -49,15 +49,15 @@ bool counts(const Meters& meters, const std::string& host, Matches matches) {
   });
 }
 
-/// Why this reason does not leave the sensor out; empty where it may. A package is a duplicate of what another source
+/// Why this reason does not leave the sensor out; empty where it may. Scopes are counted side by side: only cores are
+/// "contained" in their package. A package is a duplicate of what another source
 /// counts, or of another die or mirror of the same package; other packages of its own source never cover it.
 std::string why_not_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters) {
   const auto& [host, domain] = sensor;
   if (reason == "not_visible" && !is_gpu(domain)) return "only a GPU may be another job's";
   const std::string package = package_of(domain);
   if (package.empty()) return {};
-  if (reason == "contained" && !counts(meters, host, [](const MeterEntry& m) { return m.scope == Scope::node; }))
-    return "no meter that contains the package is counted on this host";
+  if (reason == "contained") return "a package is counted beside the node that holds it";
   if (reason == "duplicate" && !counts(meters, host, [&](const MeterEntry& m) {
         return m.scope == Scope::package && (source_of(m.domain) != source_of(domain) ||
                                              package_of("rapl:" + id_of(m.domain)) == package);
@@ -176,6 +176,18 @@ void check_packages(const RecordedLaunch& launch, Findings& found) {
                        " packages of " + host.name + ", and the driver shows all or none");
 }
 
+/// The program lists what each source found on each node, or why it found nothing.
+void check_hosts(const RecordedLaunch& launch, Findings& found) {
+  const Context& context = *launch.context;
+  std::set<std::string> with_meters;
+  for (const MeterEntry& meter : context.meters) with_meters.insert(meter.host);
+  for (const HostInfo& host : context.hosts)
+    // The containers of one machine leave its meters to one of them.
+    if (!with_meters.empty() && !with_meters.contains(host.name) && !host.container)
+      found.broken("meters_missing", launch.where + "/meters",
+                   "has none of " + host.name + ", not even one that is not available");
+}
+
 /// A GPU that a rank computes on is among the meters of its host, where other GPUs are.
 void check_gpus(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
   for (const DeviceEntry& device : launch.context->devices) {
@@ -199,7 +211,7 @@ void check_idle(const RecordedLaunch& launch, const Meters& meters, Findings& fo
   if (context.finished_at.empty() || is_said || launch.records.empty()) return;
   std::set<Sensor> with_idle;
   for (const IdleRow& row : context.idle_power)
-    if (row.when == "before") with_idle.insert(sensor_of(row));
+    if (row.when == IdleTime::before) with_idle.insert(sensor_of(row));
   for (const auto& [sensor, meter] : meters)
     if (meter->counted && meter->available && !with_idle.contains(sensor))
       found.broken("idle_missing", launch.where + "/idle_power",
@@ -217,6 +229,7 @@ void check_meters(const Report& report, Findings& found) {
         check_left_out(sensor_of(meter), meter.reason, meters,
                        launch.where + "/meters/" + std::to_string(m) + "/reason", found);
     check_packages(launch, found);
+    check_hosts(launch, found);
     check_gpus(launch, meters, found);
     check_idle(launch, meters, found);
     for (const std::size_t place : launch.records) {

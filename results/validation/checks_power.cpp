@@ -61,6 +61,7 @@ struct Cover {
   double widest_s = 0;      ///< the longest stretch or hole
   double allowed_s = 0;     ///< a longer one is a hole, by the run rule `sampling`
   double before_s = 0;      ///< until the first
+  double usual_s = 0;       ///< between two entries; 0 of a single one
 };
 
 /// A sample of a counter is taken over ten update periods, and at 10 Hz at most.
@@ -74,7 +75,8 @@ Cover cover_of(const SeriesRow& series, double window, double period) {
   const std::vector<double>& times = series.time_s;
   std::vector<double> distances;
   for (std::size_t i = 1; i < times.size(); ++i) distances.push_back(times[i] - times[i - 1]);
-  const double pace = std::max(sample_seconds(period), distances.empty() ? 0.0 : quantile(distances, 0.5));
+  if (!distances.empty()) cover.usual_s = quantile(distances, 0.5);
+  const double pace = std::max(sample_seconds(period), cover.usual_s);
   cover.allowed_s = std::max(coarsest_sampling_s, widest_sampling_gap * pace);
   cover.before_s = cover.unseen_s = cover.widest_s = std::min(times[0], window);
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -103,7 +105,7 @@ Bounds bounds_of(const Cover& cover, const EnergyRow& row, double clock_skew_s, 
   constexpr double edge_seconds = 0.25, other_sensor_seconds = 1, beyond_seen = 1.5;
   const bool own = is_of_joules(row.domain);
   const double window = *row.window_s, period = *row.update_period_s;
-  const double uncertainty = believed(row.uncertainty_j, *row.energy_j);
+  const double uncertainty = believed(row, own ? 0.02 : 0.1);
   const double edge = 2 * period + edge_seconds + clock_skew_s + (own ? 0 : other_sensor_seconds);
   const double behind = std::min(window, sample_seconds(period));
   double greatest = 0;
@@ -123,6 +125,11 @@ void check_joules(const EnergyRow& row, const SeriesRow& series, double clock_sk
   constexpr double often_apart = 1.25, most_apart = 2;
   const bool own = is_of_joules(row.domain);
   const Cover cover = cover_of(series, *row.window_s, *row.update_period_s);
+  // The sampler leaves ten updates between two samples: a longer period would excuse what the counter did not show.
+  if (own && cover.usual_s > 0 && 5 * *row.update_period_s > cover.usual_s)
+    found.broken("meter_period", at + "/update_period_s",
+                 "is " + text::duration(*row.update_period_s) + ", and power samples were taken every " +
+                     text::duration(cover.usual_s));
   if (own && cover.before_s > cover.allowed_s)
     found.broken("power_series", at, "its series of power_w begins " + text::duration(cover.before_s) +
                                          " into the window, and that of a meter begins with it");

@@ -108,7 +108,7 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
              "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
     if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
     before = evaluation.time_s;
-    if (evaluation.error.has_value() != (target->metric == "error"))
+    if (evaluation.error.has_value() != (target->metric == TargetMetric::error))
       broken(place + "/error",
              evaluation.error ? "is given although the target's metric is not \"error\""
                               : "is null although the target's metric is \"error\"");
@@ -145,8 +145,9 @@ void check_trials(const Record& record, std::size_t place, Findings& found) {
   }
   check_order(record, place, found);
   for (const auto& [first, copy] : copied_trials(record))
-    found.broken("trial_copied", place_of(place, copy) + "/step_time_s",
-                 "is that of trial " + std::to_string(first) + " to the last digit: one measurement counts once");
+    found.broken("trial_copied", place_of(place, copy),
+                 "repeats trial " + std::to_string(first) +
+                     " (by its steps, phases, losses or gradient norms): one measurement counts once");
 }
 
 void check_copies(const std::vector<Record>& records, Findings& found) {

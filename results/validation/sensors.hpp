@@ -54,9 +54,11 @@ inline std::string id_of(const std::string& domain) {
 /// Joules that a meter has shown and that are in a total.
 inline bool has_counted_joules(const EnergyRow& row) { return row.energy_j && row.counted; }
 
-/// Of an uncertainty, however large it is said to be: no more than this share of its value makes up for a difference.
-inline double believed(const std::optional<double>& uncertainty, double value, double most = 0.25) {
-  return std::min(uncertainty.value_or(0), most * value);
+/// Of the uncertainty of a row with joules, a window and an update period, however large it is said to be: no more than
+/// this share of its joules, and what four updates of its counter show, makes up for a difference.
+inline double believed(const EnergyRow& row, double share) {
+  const double updates = 4 * row.update_period_s.value_or(0) / row.window_s.value_or(1);
+  return std::min(row.uncertainty_j.value_or(0), (share + updates) * *row.energy_j);
 }
 
 }  // namespace tw::results

@@ -40,8 +40,9 @@ Trial sample_trial(int steps, double step_time_s, double window_s) {
   Trial t;
   for (int i = 0; i < steps; ++i) {
     t.step_time_s.push_back(step_time_s * (1 + 0.02 * ((i * 7) % 5 - 2)));
-    t.loss.push_back(5.5 - 0.01 * i + 0.02 * ((i * 3) % 4));
-    t.gradient_norm.push_back(1.0 + 0.1 * (i % 3));
+    const double own = i < 10 ? 0 : 1e-9 * window_s;  // no two windows of a training have the same
+    t.loss.push_back(5.5 - 0.01 * i + 0.02 * ((i * 3) % 4) + own);
+    t.gradient_norm.push_back(1.0 + 0.1 * (i % 3) + own);
   }
   t.phase_s = {{"data", 0.001},
                {"forward", 0.3 * step_time_s},
@@ -68,7 +69,7 @@ Record sample_record() {
     r.trials[i].first_step = 3 + 40 * static_cast<std::int64_t>(i);
     r.trials[i].start_s = 20 + 63 * static_cast<double>(i);
   }
-  r.execution = Execution{"eager", false, "mpi", "host memory", std::nullopt, 0, true};
+  r.execution = Execution{StepMode::eager, false, "mpi", "host memory", std::nullopt, 0, true};
   Summary& s = r.summary;
   s.peak_device_memory_bytes_per_rank = 360ull << 20;
   s.model_flops_per_sample = 1.2e9;
@@ -184,7 +185,7 @@ std::vector<IdleRow> sample_idle() {
   for (const MeterEntry& meter : sample_meters())
     if (meter.counted)
       rows.push_back(
-          {"before", meter.host, meter.domain, meter.scope, meter.scope == Scope::dram ? 5.5 : 42.5, 0.085, 1.0, ""});
+          {IdleTime::before, meter.host, meter.domain, meter.scope, meter.scope == Scope::dram ? 5.5 : 42.5, 0.085, 1.0, ""});
   return rows;
 }
 
@@ -230,7 +231,7 @@ Report sample_energy_report() {
   }
   report.context.idle_power = sample_idle();
   report.context.idle_power.push_back(
-      {"after", "node1", "rapl:package-0", Scope::package, std::nullopt, std::nullopt, std::nullopt, "lost"});
+      {IdleTime::after, "node1", "rapl:package-0", Scope::package, std::nullopt, std::nullopt, std::nullopt, "lost"});
   HostInfo& host = report.context.hosts[0];
   host.sockets = host.cores = host.numa_nodes = 2, host.hardware_threads = host.usable_threads = 4;
   summarise(report.records[0]);
@@ -255,7 +256,7 @@ Record sample_target_record() {
   r.summary.op_share.clear();
   r.setting.clear();
   r.target = Target{"markov",
-                    "excess_loss",
+                    TargetMetric::excess_loss,
                     0.1,
                     markov_floor,
                     256,
@@ -294,7 +295,7 @@ Report sample_target_report() {
   Workload& w = missed.workload;
   w.model = "resnet-tiny", w.optimizer = "sgd", w.seq_len.reset(), w.parameters = 132186;
   missed.summary.model_flops_per_sample = 37026816;
-  missed.target = Target{"gratings",   "error",
+  missed.target = Target{"gratings",   TargetMetric::error,
                          0.11,         0,
                          1024,         10,
                          30,           {0.01, 0.1, 10, 1000},

@@ -278,7 +278,7 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   EXPECT_NEAR(joules.value, watts * row.window_s.value(), row.uncertainty_j.value() + 0.1 * joules.value);
   EXPECT_NEAR(record.summary.samples_per_j.at(results::Scope::device)->value, 6400 / joules.value, 1e-9 * 6400);
   ASSERT_EQ(read.context.idle_power.size(), 2u);
-  EXPECT_EQ(read.context.idle_power[0].when, "before");
+  EXPECT_EQ(read.context.idle_power[0].when, tw::results::IdleTime::before);
   EXPECT_NEAR(read.context.idle_power[1].power_w.value(), watts, 0.2 * watts);
 }
 
@@ -429,7 +429,7 @@ TEST_F(PowerTool, ASignalAfterTheCommandLosesIdlePowerAlone) {
     read = report();
   } while (read.context.idle_power.size() > 1);
   ASSERT_EQ(read.context.idle_power.size(), 1u);
-  EXPECT_EQ(read.context.idle_power[0].when, "before");
+  EXPECT_EQ(read.context.idle_power[0].when, tw::results::IdleTime::before);
   EXPECT_EQ(warnings_of(read, "no idle power after"), 1);
   EXPECT_TRUE(read.records.at(0).summary.energy_j.at(results::Scope::device));
 }

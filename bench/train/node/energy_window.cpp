@@ -134,7 +134,7 @@ std::optional<double> EnergyWindow::hottest_c() {
   return hottest > none ? std::optional(hottest) : std::nullopt;
 }
 
-std::vector<results::IdleRow> EnergyWindow::idle(const std::string& when) {
+std::vector<results::IdleRow> EnergyWindow::idle(results::IdleTime when) {
   comm::Job& job = impl_->job;
   const bool has_meter = impl_->power && impl_->power->has_meter();
   const double seconds = job.maximum({has_meter ? impl_->power->idle_seconds() : 0.0}).front();

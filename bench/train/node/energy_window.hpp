@@ -55,7 +55,7 @@ class EnergyWindow {
   std::optional<double> hottest_c();
   /// Power of the counted meters while all ranks sleep, for NodePower's idle_seconds(); no time is taken where no meter
   /// answers.
-  std::vector<results::IdleRow> idle(const std::string& when);
+  std::vector<results::IdleRow> idle(results::IdleTime when);
 
  private:
   struct Impl;

@@ -74,7 +74,7 @@ std::optional<std::map<std::string, std::vector<std::string>>> PointRun::impleme
 
 results::Execution PointRun::execution() const {
   results::Execution execution;
-  execution.step_mode = steps_->uses_graphs() ? "graph" : "eager";
+  execution.step_mode = steps_->uses_graphs() ? results::StepMode::graph : results::StepMode::eager;
   execution.recompute = point_.recomputed_layers > 0;
   execution.recomputed_layers = point_.recomputed_layers;
   execution.deterministic = context_.plan.is_deterministic();

@@ -25,7 +25,7 @@ class Searching {
     goal_ = {*results::named<results::SearchMerit>(search.merit), search.max_slowdown, search.hour_price,
              search.kwh_price};
     outcome_.workload = plan.points[space.found].id;
-    outcome_.merit = search.merit;
+    outcome_.merit = goal_.merit;
     outcome_.max_slowdown = search.max_slowdown;
     outcome_.hour_price = search.hour_price, outcome_.kwh_price = search.kwh_price;
     outcome_.points = static_cast<int>(space.points.size());

@@ -137,13 +137,13 @@ class Run {
     context.looks_after = &*settings_;
     guardian_ = guardian ? &*guardian : nullptr;
     tell_settings();
-    report_.context.idle_power = energy_.idle("before");
+    report_.context.idle_power = energy_.idle(results::IdleTime::before);
     const std::optional<Stop> ended = run_points(context);
     const bool as_found = settings_->restore();
     settings_->look_beside();
     tell_settings();
     if (!ended)
-      for (results::IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
+      for (results::IdleRow& row : energy_.idle(results::IdleTime::after)) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
     std::optional<Stop> unwritten;  // after what is lost already was named
     try {

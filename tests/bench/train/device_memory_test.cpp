@@ -201,7 +201,7 @@ TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {
   EXPECT_GT(runs.summary.peak_device_memory_bytes_per_rank.value_or(0), 0u);
   EXPECT_LE(runs.summary.peak_device_memory_bytes_per_rank.value_or(0), enough);
   ASSERT_TRUE(runs.execution);
-  EXPECT_EQ(runs.execution->step_mode, "eager");
+  EXPECT_EQ(runs.execution->step_mode, results::StepMode::eager);
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST(EnergyWindow, RunsASitesCommandWhenTheWindowsCpuTimesHaveBeenRead) {
   EXPECT_EQ(knob.runs, machines.has_part() ? 1 : 0);
   ASSERT_TRUE(trial.setting_changes);
   EXPECT_TRUE(trial.setting_changes->empty());
-  energy.idle("after");
+  energy.idle(results::IdleTime::after);
   EXPECT_EQ(knob.runs, machines.has_part() ? 1 : 0) << "nothing is set then";
 }
 

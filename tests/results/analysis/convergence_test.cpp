@@ -35,7 +35,7 @@ struct Judged {
   Target target;
   Workload workload;
   Judged() {
-    target.task = "gratings", target.metric = "error", target.value = 0.05;
+    target.task = "gratings", target.metric = TargetMetric::error, target.value = 0.05;
     target.held_out_samples = 1024, target.evaluation_interval = 10, target.most_steps = 600;
     target.schedule = {0.01, 0.1, 10, 1000};
     workload.model = "resnet-tiny", workload.optimizer = "sgd", workload.parameters = 132186;
@@ -101,7 +101,7 @@ TEST(Reference, OtherRunsAreNotHeldAgainstIt) {
       if (key == "parameters") run.workload.parameters += 1;
       if (key == "seq_len") run.workload.seq_len = 32;
       if (key == "global_batch") run.workload.global_batch = 128;
-      if (key == "metric") run.target.metric = "excess_loss";
+      if (key == "metric") run.target.metric = TargetMetric::excess_loss;
       if (key == "held_out_samples") run.target.held_out_samples = 512;
       if (key == "evaluation_interval") run.target.evaluation_interval = 20;
       if (key == "optimizer") run.workload.optimizer = "adamw";

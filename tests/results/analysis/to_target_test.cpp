@@ -28,7 +28,7 @@ bool has(const Record& record, const char* flag) {
 
 TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
   Target target;
-  target.metric = "excess_loss", target.value = 0.5, target.floor = 1;
+  target.metric = TargetMetric::excess_loss, target.value = 0.5, target.floor = 1;
   const auto passage = [&](std::vector<double> losses) {
     TargetRun run;
     for (const double loss : losses) run.evaluations.push_back({1, 1, loss, std::nullopt});
@@ -44,7 +44,7 @@ TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
 
 TEST(FirstPassage, AnErrorIsComparedWithoutTheFloor) {
   Target target;
-  target.metric = "error", target.value = 0.25, target.floor = 0.125;
+  target.metric = TargetMetric::error, target.value = 0.25, target.floor = 0.125;
   TargetRun run;
   run.evaluations = {{10, 1, 0.1, 0.375}, {20, 2, 9.0, 0.25}};
   EXPECT_EQ(first_passage(target, run), 1u);

@@ -56,7 +56,7 @@ Report searched(double again_speed = 97, double again_per_joule = 1.2, double sc
   report.records[4].summary = {};
   report.records[4].verdict.status = Status::unsupported;
   SearchOutcome outcome;
-  outcome.workload = "w", outcome.merit = "energy", outcome.scope = Scope::device, outcome.max_slowdown = 0.05;
+  outcome.workload = "w", outcome.merit = SearchMerit::energy, outcome.scope = Scope::device, outcome.max_slowdown = 0.05;
   outcome.points = 20, outcome.measured = 3, outcome.refused = 1;
   outcome.found = "w/again", outcome.best = "w/c=1500/again";
   conclude(outcome, report.records);
@@ -270,7 +270,7 @@ Report report_to_target() {
   for (const auto& [seconds, joules] : {std::pair{10.0, 100.0}, {12.0, 50.0}, {20.0, 40.0}, {21.0, 41.0}}) {
     Record& one = report.records.emplace_back(record("r" + std::to_string(report.records.size()), 1, 1));
     one.target.emplace();
-    one.target->metric = "excess_loss", one.target->value = 0.1;
+    one.target->metric = TargetMetric::excess_loss, one.target->value = 0.1;
     ToTarget& reached = one.summary.to_target.emplace();
     const auto sharp = [](double v) { return Estimate{v, 0.99 * v, 1.01 * v, "mean", 5}; };
     reached.time_s = sharp(seconds), reached.energy_j[Scope::device] = sharp(joules);

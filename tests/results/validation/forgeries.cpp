@@ -1,6 +1,7 @@
 #include "tests/results/validation/forgeries.hpp"
 
 #include <algorithm>
+#include <numbers>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -324,7 +325,7 @@ void more_threads(Report& report) {
 void node_below_its_packages(Report& report) {
   const std::string host = report.context.hosts[0].name;
   report.context.meters.push_back({host, "external", "", "", Scope::node, Method::integrated_power, true, true, 0.001});
-  report.context.idle_power.push_back({"before", host, "external", Scope::node, 1.0, 0.1, 1.0, ""});
+  report.context.idle_power.push_back({IdleTime::before, host, "external", Scope::node, 1.0, 0.1, 1.0, ""});
   each_trial(report, [&](Trial& trial) {
     EnergyRow node;
     double sum = 0;
@@ -362,6 +363,64 @@ void copied_as_another_precision(Report& report) {
   copy.id += "/again", copy.workload.precision = copy.workload.precision == "bf16" ? "float32" : "bf16";
   copy.workload.hash = workload_hash(copy.workload, copy.target);
   report.records.push_back(copy);
+}
+
+/// With the losses that belong to each place.
+void fastest_trial_everywhere(Report& report) {
+  std::vector<Trial>& trials = report.records[0].trials;
+  const Trial fastest = *std::ranges::min_element(trials, {}, &Trial::window_s);
+  double factor = std::numbers::sqrt2 / 1.4;
+  for (Trial& trial : trials) {
+    const auto times = [&](double& value) { value *= factor; };
+    trial.window_s = fastest.window_s, trial.phase_s = fastest.phase_s;
+    for (std::size_t i = 0; i < trial.step_time_s.size(); ++i)
+      trial.step_time_s[i] = fastest.step_time_s[i % fastest.step_time_s.size()];
+    times(trial.window_s), std::ranges::for_each(trial.step_time_s, times);
+    for (auto& [name, seconds] : trial.phase_s) times(seconds);
+    factor *= std::numbers::sqrt2 / 1.413;
+  }
+}
+void losses_of_the_first_trial(Report& report) {
+  each_trial(report, [&](Trial& trial) {
+    const std::vector<double>& first = report.records[0].trials[0].loss;
+    std::copy_n(first.begin(), std::min(first.size(), trial.loss.size()), trial.loss.begin());
+  });
+}
+void all_meters_of_a_host(Report& report) {
+  HostInfo other = report.context.hosts[0];
+  other.name = "other", other.container.reset();
+  report.context.hosts.push_back(other);
+  report.context.devices.back().host = other.name;
+}
+/// Joules of packages stay in the report, and a node meter that reads less is all that counts.
+void packages_in_a_node(Report& report) {
+  node_below_its_packages(report);
+  for (MeterEntry& meter : report.context.meters)
+    if (meter.scope == Scope::package) meter.counted = false, meter.reason = "contained";
+  each_trial(report, [](Trial& trial) {
+    for (EnergyRow& row : trial.energy)
+      if (row.scope == Scope::package) row.counted = false, row.reason = "contained";
+  });
+}
+void longer_period(Report& report) {
+  const auto longer = [](auto& row) {
+    if (row.update_period_s) row.update_period_s = *row.update_period_s + 0.5;
+  };
+  for (MeterEntry& meter : report.context.meters) longer(meter);
+  each_trial(report, [&](Trial& trial) {
+    for (EnergyRow& row : trial.energy) {
+      longer(row);
+      if (row.energy_j) row.uncertainty_j = 0.3 * *row.energy_j;
+    }
+    for (SeriesRow& series : trial.series) {
+      const double watts = series.mean[0];
+      series = {series.host, series.domain, series.quantity, {}, {}, {}, {}};
+      for (double time = 0; time < trial.window_s; time += 0.1) {
+        series.time_s.push_back(time);
+        for (auto* values : {&series.minimum, &series.mean, &series.maximum}) values->push_back(watts);
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -431,6 +490,11 @@ const std::vector<Forgery>& forgeries() {
       {"huge_uncertainty_of_idle_power", "energy_below_idle", huge_uncertainty_of_idle_power},
       {"no_uncertainty", "energy_row", no_uncertainty},
       {"a_host_more", "host_without_rank", a_host_more},
+      {"fastest_trial_everywhere", "trial_copied", fastest_trial_everywhere},
+      {"losses_of_the_first_trial", "trial_copied", losses_of_the_first_trial},
+      {"all_meters_of_a_host", "meters_missing", all_meters_of_a_host},
+      {"packages_in_a_node", "meter_left_out", packages_in_a_node},
+      {"longer_period", "meter_period", longer_period},
       {"copied_as_another_precision", "record_copied", copied_as_another_precision},
   };
   return all;
