@@ -101,6 +101,10 @@ copy_licences() {
       install -D -m 644 "$file" "$1/$package/${file##*/}" && count=$((count + 1))
     done < <([ -z "$package" ] || licence_files "$package" || true)
     [ "$count" -gt 0 ] || no_licence "$library"
+    case $library in
+      libcpupower.so.*) say "$(basename "$0"): warning[gpl-library]: $library is under GPL-2.0, which does not combine with Apache-2.0; build \
+with -DCPUPOWER_LIBRARY= before you pass the tarball on" >&2 ;;
+    esac
     rows+=("| $library | ${package:-unknown} | ${owner:-unknown} |")
   done
   # Debian's texts name long licences by their files.
@@ -121,7 +125,15 @@ copy_licences() {
 }
 
 # newest_needed FAMILY FILE…: the newest symbol version of the family (GLIBC, GLIBCXX, CXXABI) that these files need.
-newest_needed() { objdump -T "${@:2}" 2>/dev/null | grep -F '*UND*' | grep -oE "\($1_[0-9.]+\)" | tr -d '()' | sort -uV | tail -n 1; }
+newest_needed() { objdump -T "${@:2}" | grep -F '*UND*' | grep -oE "\($1_[0-9.]+\)" | tr -d '()' | sort -uV | tail -n 1; }
+# which_need VERSION FILE…: the names of those that need this symbol version.
+which_need() {
+  local file names=''
+  for file in "${@:2}"; do
+    if objdump -T "$file" | grep -F '*UND*' | grep -F "($1)" >/dev/null; then names+="${names:+, }${file##*/}"; fi
+  done
+  say "$names"
+}
 
 name_of_mpi() {
   case $1 in
@@ -139,7 +151,7 @@ readme() {
       @LIBRARIES@) printf '%s\n' "$packed_table" ;;
       *@MPI@*) [ -z "$mpi" ] || printf '%s\n' "${line//@MPI@/$(name_of_mpi "$mpi")}" ;;
       *)
-        line=${line//@VERSION@/$version} line=${line//@ARCH@/$(uname -m)} line=${line//@GLIBC@/${glibc#GLIBC_}}
+        line=${line//@VERSION@/$version} line=${line//@ARCH@/$(uname -m)} line=${line//@GLIBC@/${glibc#GLIBC_}} line=${line//@GLIBC_FOR@/$glibc_for}
         printf '%s\n' "${line//@CXX@/$stdcxx and $cxxabi}"
         ;;
     esac
