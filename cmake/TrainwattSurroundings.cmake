@@ -45,7 +45,7 @@ function(tw_check_prefix)
                     "-DCMAKE_INSTALL_PREFIX=…, or install as a user who may write there")
   endif()
 endfunction()
-if(NOT CMAKE_INSTALL_PREFIX_INITIALIZED_TO_DEFAULT)
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr/local")  # the default, which most never install to
   tw_check_prefix()
 endif()
 

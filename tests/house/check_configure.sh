@@ -105,6 +105,18 @@ for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'mpirun (Open MPI)
   esac
 done
 
+# ---- quickstart and test, which keep the rest of the output in a file, show what is missing and what is warned of ----
+stand_in "$work/bin/mpirun" 'HYDRA build details:'
+if ! grep -q 'MPI: Open MPI' "$work/output"; then stand_in "$work/bin/mpirun" 'mpirun (Open MPI) 5.0.7'; fi
+code=0
+# shellcheck disable=SC2016  # the inner shell expands it
+env -C "$work" root="$root" build="$work/shown" CUDAARCHS=90 bash -euc '. "$root/scripts/lib/common.sh"; mkdir "$build"; configure "$@"' bash \
+  -DTRAINWATT_TESTS=OFF -DTRAINWATT_CUDA=OFF "$(hidden OneDNN)" >"$work/output" 2>&1 || code=$?
+said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+expect 0 'warning[mpi-mixed]: ' 'put the mpirun of' 'OneDNN: not found, built without' '-- MPI: '
+expect_not 'Call Stack' 'Configuring done'
+rm "$work/bin/mpirun"
+
 # ---- the prefix ----
 touch "$work/file"
 configure -DCMAKE_INSTALL_PREFIX="$work/file/prefix"
