@@ -159,6 +159,24 @@ stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
 
+# ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old ----
+mkdir -p "$work/checkout/tests/house"
+cp -r "$root/scripts" "$work/checkout/"
+# shellcheck disable=SC2016  # the stand-in expands it
+printf '%s\n' '#!/bin/bash' 'suite=$2 folder=$3' 'echo "$suite ${folder##*/} ${*: -1}" >>"$0.calls"' 'mkdir -p "$folder/root"' \
+  'case $suite:$* in' '  *scripts/package*) mkdir -p "$folder/root/packed"; touch "$folder/root/packed/t.tar.gz" ;;' \
+  "  bookworm:*debian13) echo \"libc.so.6: version 'GLIBC_2.38' not found\"; exit 1 ;;" \
+  '  trixie:*scripts/test*) [ ! -e "$0.fails" ] || exit 1 ;;' 'esac' 'echo done' >"$work/checkout/tests/house/bare_root.sh"
+chmod +x "$work/checkout/tests/house/bare_root.sh"
+check=("$work/checkout/scripts/check-distributions" --work "$work/roots" debian12 debian13)
+expect 0 '| debian13 | tarball of debian12 | exit code 0 |' "${check[@]}"
+expect 0 '| debian12 | tarball of debian13 | exit code 1 |' "${check[@]}"
+expect 0 'not possible: the C library of debian12' "${check[@]}"
+expect 0 'trixie debian13-bare debian12' cat "$work/checkout/tests/house/bare_root.sh.calls"
+touch "$work/checkout/tests/house/bare_root.sh.fails"
+expect 1 '| debian13 | scripts/test | exit code 1 |' "${check[@]}"
+expect 2 'must be debian12 or debian13' "${check[0]}" debian11
+
 # ---- the house checks find what is wrong ----
 includes="$here/check_includes.sh $here/fixtures/includes"
 # shellcheck disable=SC2086  # two words
