@@ -138,7 +138,8 @@ which_need() {
 name_of_mpi() {
   case $1 in
     libmpi.so.40) echo "Open MPI 4 or 5 ($1)" ;;
-    libmpi.so.12 | libmpich.so.12) echo "MPICH 3.1 or later, or one with its interface, as Intel MPI ($1)" ;;
+    libmpi.so.12) echo "MPICH 3.1 or later, or one with its interface, such as Intel MPI ($1)" ;;
+    libmpich.so.12) echo "MPICH as Debian and Ubuntu have it ($1)" ;;
     *) echo "the one that has $1" ;;
   esac
 }

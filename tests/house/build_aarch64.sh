@@ -51,6 +51,7 @@ set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L $sysroot)
 TOOLCHAIN
 PKG_CONFIG_SYSROOT_DIR=$sysroot PKG_CONFIG_LIBDIR=$library/pkgconfig:$sysroot/usr/share/pkgconfig \
   cmake -S "$root" -B "$build/build" -G Ninja "-DCMAKE_TOOLCHAIN_FILE=$build/toolchain.cmake" -DCMAKE_BUILD_TYPE=Release \
+  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DTRAINWATT_TESTS=OFF -DTRAINWATT_CUDA=OFF \
   -DMPI_SKIP_COMPILER_WRAPPER=ON -DMPI_C_LIB_NAMES=mpi "-DMPI_mpi_LIBRARY=$library/openmpi/lib/libmpi.so" \
   "-DMPI_C_HEADER_DIR=$library/openmpi/include" >"$build/configure.log" 2>&1 || {
