@@ -5,7 +5,7 @@ from spack.package import *
 
 
 class Trainwatt(CMakePackage, CudaPackage):
-    """Benchmark of neural-network training under MPI: throughput, energy and cost of a machine, with raw samples in one report."""
+    """Benchmark of neural-network training under MPI: throughput, energy and cost of a machine."""
 
     # The archive is made in a checkout: git archive --prefix=trainwatt-0.1.0/ -o trainwatt-0.1.0.tar.gz HEAD
     manual_download = True
