@@ -79,7 +79,7 @@ if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
     set(TRAINWATT_CUDA_FOUND ON)
     message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(TRAINWATT_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TRAINWATT_CUDA=ON, but ${missing}; install the CUDA toolkit, name its compiler with "
+    message(FATAL_ERROR "error[cuda-missing]: TRAINWATT_CUDA=ON, but ${missing}; install the CUDA toolkit, name its compiler with "
                         "-DCMAKE_CUDA_COMPILER=…, or use TRAINWATT_CUDA=OFF")
   else()
     message(STATUS "CUDA: ${missing}; the programs are built without the cuda device")

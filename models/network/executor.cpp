@@ -103,7 +103,7 @@ void ActivationPlan::bind(void* region) {
 
 Executor::Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
                    const ExecutorOptions& options)
-    : device_(device), stream_(stream), plan_(blocks, options), region_(device, plan_.bytes) {
+    : stream_(stream), plan_(blocks, options), region_(device, plan_.bytes) {
   plan_.bind(region_.data());
   sharing_ = sharing(options, plan_.outputs.size());
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {

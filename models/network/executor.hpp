@@ -83,7 +83,6 @@ class Executor {
   BlockRun& prepare(std::size_t i, const MicroBatch& batch, bool training);
   Tensor input_of(std::size_t i) const { return i == 0 ? plan_.input : plan_.outputs[i - 1]; }
 
-  Device& device_;
   Stream& stream_;
   std::size_t sharing_ = 0;  ///< blocks of the stage with one region for saved tensors; all but the last are recomputed
   ActivationPlan plan_;

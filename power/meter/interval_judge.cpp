@@ -150,7 +150,7 @@ double IntervalJudge::doubtful_joules(const Window& window) const {
 void IntervalJudge::begin() {
   window_.reset();
   if (!last_) return;
-  window_.emplace();
+  window_ = Window{};
   window_->start = last_->sample.time;
   window_->stretch_from = *last_;
   from_ = last_;

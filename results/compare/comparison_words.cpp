@@ -367,11 +367,10 @@ std::string hour_words(const ComparedSystem& system) {
 
 std::vector<std::string> grounds(const Comparison& comparison) {
   std::vector<std::string> lines, runs, prices, busy;
-  std::size_t all = 0;
   bool is_same = true;
   for (const ComparedSystem& one : comparison.systems) {
     const std::size_t own = one.started_at.size();
-    all += own, is_same = is_same && own == comparison.systems[0].started_at.size();
+    is_same = is_same && own == comparison.systems[0].started_at.size();
     runs.push_back(fmt::format("{} of {}", count(own, "run"), one.name));
     if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " at " + price);
     if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));

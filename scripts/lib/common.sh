@@ -89,7 +89,8 @@ configure() {
   fi
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     "-DCMAKE_CUDA_ARCHITECTURES=$(cuda_architecture)" "$@" >"$build/configure.log" 2>&1 || configure_failed
-  grep -E '^-- (CUDA|The CXX|oneDNN|MPI|hwloc|powercap)' "$build/configure.log" || true
+  grep -E '^-- (CUDA|The CXX|oneDNN|MPI|.*: not found, built without)' "$build/configure.log" || true
+  awk '/^  warning\[/ { shown = 1 } /^$|^Call Stack/ { shown = 0 } shown' "$build/configure.log" # CMake folds them
 }
 configure_failed() {
   tail -n 30 "$build/configure.log" >&2

@@ -1,21 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # variables set here are used by the caller
 # The packages of each distribution (named only here) and their installation. Sourced after common.sh.
 
-# To build and run the programs.
-program_packages=(
-  g++ cmake ninja-build pkgconf
-  libopenmpi-dev openmpi-bin
-  libdnnl-dev libhwloc-dev libpowercap-dev libcpupower-dev
-  libcli11-dev libfmt-dev nlohmann-json3-dev libvalijson-dev libbenchmark-dev
-  libxlsxwriter-dev libarchive-dev libjs-chart.js
+# To build and run the programs: tools, and each library behind the name that the build has for it.
+tool_packages=(g++ cmake ninja-build pkgconf openmpi-bin)
+library_packages=(
+  MPI:libopenmpi-dev OpenMP:g++ OneDNN:libdnnl-dev hwloc:libhwloc-dev powercap:libpowercap-dev cpupower:libcpupower-dev
+  CLI11:libcli11-dev fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev valijson:libvalijson-dev benchmark:libbenchmark-dev
+  XlsxWriter:libxlsxwriter-dev LibArchive:libarchive-dev Chart.js:libjs-chart.js
 )
 # Additionally, to build and run the tests: bubblewrap gives the real libpowercap a fake tree, Python runs whole programs,
 # Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook, ssh-keygen signs bundles.
 test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
 # For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and with Google Benchmark's
-# compare.py; of packages and manual pages; and pip to download oneDNN 3. Only CI installs them, on disposable machines: some
-# are daemons that would start at boot, and the browser and scipy are large.
-ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy dpkg-dev groff-base python3-pip)
+# compare.py; of packages, the tarball and manual pages; and pip to download oneDNN 3. Only CI installs them, on disposable
+# machines: some are daemons that would start at boot, and the browser and scipy are large.
+ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy dpkg-dev patchelf groff-base python3-pip)
 
 # Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people) and tried (yes: these lists were installed and
 # built with on that distribution).
@@ -40,21 +39,51 @@ know_distribution() {
 know_distribution
 case $manager in
   dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB
-    program_packages=(
-      gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config openmpi-devel onednn-devel hwloc-devel
-      kernel-tools-libs-devel cli11-devel fmt-devel json-devel valijson-devel google-benchmark-devel libxlsxwriter-devel
-      libarchive-devel
+    tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
+    library_packages=(
+      MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel cpupower:kernel-tools-libs-devel CLI11:cli11-devel
+      fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
+      XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
     test_packages=(gtest-devel boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
   zypper) # SLES 15 with Package Hub, openSUSE Leap 15
-    program_packages=(
-      gcc13-c++ cmake ninja pkgconf openmpi4-devel onednn-devel hwloc-devel libcpupower-devel cli11-devel fmt-devel
-      nlohmann_json-devel valijson-devel benchmark-devel libxlsxwriter-devel libarchive-devel
+    tool_packages=(gcc13-c++ cmake ninja pkgconf)
+    library_packages=(
+      MPI:openmpi4-devel OpenMP:gcc13-c++ OneDNN:onednn-devel hwloc:hwloc-devel cpupower:libcpupower-devel CLI11:cli11-devel
+      fmt:fmt-devel nlohmann_json:nlohmann_json-devel valijson:valijson-devel benchmark:benchmark-devel
+      XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
     test_packages=(gtest libboost_context-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
 esac
+program_packages=("${tool_packages[@]}")
+for library in "${library_packages[@]}"; do
+  case " ${program_packages[*]} " in *" ${library#*:} "*) ;; *) program_packages+=("${library#*:}") ;; esac
+done
+
+# package_of LIBRARY: the package that has it here, by the build's name for it; nothing where none is known.
+package_of() {
+  local library
+  for library in "${library_packages[@]}"; do
+    if [ "${library%%:*}" = "$1" ]; then say "${library#*:}"; fi
+  done
+}
+# where_from LIBRARY…: "SYSTEM: the commands that install them"; nothing where no package is known. On a system without a list the
+# names of Debian's packages. cmake calls it.
+where_from() {
+  local library package packages=()
+  for library in "$@"; do
+    package=$(package_of "$library")
+    [ -n "$package" ] || continue
+    case " ${packages[*]} " in *" $package "*) ;; *) packages+=("$package") ;; esac
+  done
+  if [ -z "$manager" ]; then
+    say "Debian 12: ${packages[*]}"
+  elif [ ${#packages[@]} -gt 0 ]; then
+    say "$system: $(install_line "${packages[@]}")"
+  fi
+}
 
 is_installed() {
   case $manager in
@@ -78,6 +107,7 @@ install_commands() {
     zypper) say "zypper install --no-recommends $*" ;;
   esac
 }
+install_line() { install_commands "$@" | sed ':a;N;$!ba;s/\n/ \&\& /g'; }
 
 # ensure_packages NAME…: installs missing packages; without permission, lists them and exits with 3.
 ensure_packages() {
@@ -98,7 +128,7 @@ ensure_packages() {
     else
       {
         say "$(basename "$0"): error[packages-missing]: no permission to install packages. Ask an administrator to run"
-        say "  $(install_commands "${missing[@]}" | sed ':a;N;$!ba;s/\n/ \&\& /g')"
+        say "  $(install_line "${missing[@]}")"
         say "or use --no-install if a module system provides them."
       } >&2
       exit 3

@@ -141,5 +141,103 @@ class Packages(unittest.TestCase):
                 self.assertEqual(call(folder / "root/usr/bin" / program, "--version").returncode, 0, program)
 
 
+class Tarball(unittest.TestCase):
+    """scripts/package --tarball: programs that run from any folder with the libraries beside them, the C library, libstdc++ and MPI."""
+    SYSTEM = {"linux-vdso.so.1", "libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"}
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-tarball-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def package(self, *words, before=()):
+        return call(*before, SOURCE / "scripts/package", *words)
+
+    def test_runs_from_two_folders(self):
+        if not shutil.which("patchelf"):
+            skip_program("no patchelf")
+        done = self.package("--tarball", "--build", BUILD, "--out", self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tarball, = self.folder.glob("*.tar.gz")
+        self.assertEqual([entry.name for entry in self.folder.iterdir()], [tarball.name])
+        self.assertIn(str(tarball), done.stdout)
+        for place in ("one", "an other"):
+            folder = self.folder / place
+            folder.mkdir()
+            self.assertEqual(call("tar", "--extract", "--file", tarball, "--directory", folder).returncode, 0)
+            tree, = folder.iterdir()
+            self.runs(tree)
+        self.tells_what_it_needs(tree)
+        self.tells_licences(tree)
+
+    @staticmethod
+    def loaded(file):
+        return dict(re.findall(r"^\t(\S+) (?:=> (.*) )?\(0x", call("ldd", file).stdout, re.MULTILINE))
+
+    def runs(self, tree):
+        packed = {file.name for file in (tree / "lib/trainwatt").iterdir()}
+        for name in PROGRAMS:
+            program = tree / "bin" / name
+            self.assertIn("[$ORIGIN/../lib/trainwatt]", call("readelf", "-d", program).stdout)
+            loaded = self.loaded(program)
+            of_mpi = {library for mpi in loaded if mpi.startswith("libmpi") for library in {mpi, *self.loaded(loaded[mpi])}}
+            for library in packed & loaded.keys() - of_mpi:  # MPI's own libraries may come first with the machine's copies
+                self.assertTrue(loaded[library].startswith(str(tree)), (name, library, loaded[library]))
+            others = {library for library in loaded if not library.startswith("/")} - packed - of_mpi
+            self.assertLessEqual(others, self.SYSTEM, name)
+        hidden = [word for folder in {SOURCE, BUILD} for word in ("--tmpfs", folder)]
+        Under({}, {}).or_skip()
+        done = call("bwrap", "--dev-bind", "/", "/", *hidden, "--chdir", tree, "mpirun", "--oversubscribe", "-np", "2", tree / "bin/trainwatt-train",
+                    "--model", "gpt2-tiny", "--steps", "2", "--trials", "1", "--micro-batch", "1", "--out", "out")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(call(tree / "bin/trainwatt", "validate", tree / "out/report.json").returncode, 0)
+
+    def tells_what_it_needs(self, tree):
+        text = (tree / "README.md").read_text()
+        self.assertNotIn("@", text)
+        files = [file for folder in ("bin", "lib/trainwatt") for file in (tree / folder).iterdir() if file.is_file() and not file.is_symlink()]
+        needed = call("readelf", "--version-info", *files).stdout.split("Version needs section")
+        versions = {tuple(map(int, found.split("."))) for part in needed[1:] for found in re.findall(r"Name: GLIBC_([0-9.]+)", part)}
+        self.assertIn("glibc " + ".".join(map(str, max(versions))), text)
+        for family in ("GLIBCXX_3", "CXXABI_1"):
+            self.assertIn(family, text)
+        self.assertIn("libmpi", text)
+
+    def tells_licences(self, tree):
+        rows = re.findall(r"^\| (\S.*?) \| (\S+) \| (\S.*?) \|$", (tree / "README.md").read_text().split("## Libraries")[1], re.MULTILINE)
+        packages = {library: package for library, package, _ in rows}
+        for file in (tree / "lib/trainwatt").rglob("*.so*"):
+            self.assertIn(file.name, packages)
+        for library in ("CLI11", "nlohmann_json", "valijson"):
+            self.assertIn(library, packages)
+        if shutil.which("dpkg-query"):
+            for library, package in packages.items():
+                if ".so" in library:
+                    self.assertTrue((tree / f"share/doc/trainwatt/licences/{package}/copyright").is_file(), library)
+
+    def test_bad_input(self):
+        if not shutil.which("patchelf"):
+            skip_program("no patchelf")
+        file = self.folder / "file"
+        file.touch()
+        unfinished = self.folder / "build"
+        unfinished.mkdir()
+        shutil.copy(BUILD / "CMakeCache.txt", unfinished)
+        for words, code, text in (
+                (("--tarbal",), 2, "--tarbal"), ((), 2, "--tarball"), (("--tarball", "--out"), 2, "--out"),
+                (("--tarball", "--build", self.folder / "none"), 3, "error[build-missing]"),
+                (("--tarball", "--build", unfinished), 3, "error[build-missing]"),
+                (("--tarball", "--build", BUILD, "--out", file / "below"), 3, "error[output-not-writable]")):
+            done = self.package(*words)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(text, done.stderr)
+        out = self.folder / "full"
+        out.mkdir()
+        Under({}, {}).or_skip()
+        done = call("bwrap", "--dev-bind", "/", "/", "--size", "3000000", "--tmpfs", out, "sh", "-c", '"$@"; echo "exit $?"; ls -A "$0"', out,
+                    SOURCE / "scripts/package", "--tarball", "--build", BUILD, "--out", out)
+        self.assertIn("error[not-packed]", done.stderr)
+        self.assertEqual(done.stdout, "exit 3\n")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_codes.py ROOT: every code of an error or warning in bench/, comm/ and scripts/repeat is in the table of bench/README.md, and every code
-of that table is used."""
+of that table is used; those of cmake/, the other scripts and scripts/lib are in the table of scripts/packaging/README.md."""
 import pathlib
 import re
 import sys
@@ -40,16 +40,31 @@ for path, text in sources():
     if path.name == "context_warnings.cpp":
         for found in re.finditer(flag, text):
             used.setdefault(found.group(1).replace("_", "-"), name)
-table = (root / "bench/README.md").read_text(encoding="utf-8").split("## Codes of errors and warnings", 1)[-1].split("\n## ", 1)[0]
-listed = set()
-for line in table.splitlines():
-    if line.startswith("| `"):
-        listed.update(re.findall(r"`([a-z0-9-]+)`", line.split("|")[1]))
 
+
+def codes_of(page):
+    table = (root / page).read_text(encoding="utf-8").split("## Codes of errors and warnings", 1)[-1].split("\n## ", 1)[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return {found for row in rows for found in re.findall(r"`([a-z0-9-]+)`", row)}
+
+
+listed = codes_of("bench/README.md")
 problems = [f"{where}: the code {one} is not in the table of bench/README.md" for one, where in sorted(used.items())
             if one not in listed]
 problems += [f"bench/README.md: no error or warning has the code {one}" for one in sorted(listed - set(used) - literals)]
 if not listed:
     problems.append("bench/README.md: has no table of codes")
+
+# Of the build and its scripts.
+installation = "scripts/packaging/README.md"
+said = {}
+for path in [*root.glob("cmake/*.cmake"), *root.glob("models/compute/*/CMakeLists.txt"), *root.glob("scripts/*"), *root.glob("scripts/lib/*.sh")]:
+    if path.is_file() and path.name != "repeat":
+        for found in re.findall(r"(?:error|warning)\[([a-z0-9-]+)\]: ", path.read_text(encoding="utf-8")):
+            said.setdefault(found, path.relative_to(root).as_posix())
+if said:
+    there = codes_of(installation)
+    problems += [f"{where}: the code {one} is not in the table of {installation}" for one, where in sorted(said.items()) if one not in there]
+    problems += [f"{installation}: no error or warning has the code {one}" for one in sorted(there - set(said))]
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

@@ -159,6 +159,24 @@ stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
 
+# ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old ----
+mkdir -p "$work/checkout/tests/house"
+cp -r "$root/scripts" "$work/checkout/"
+# shellcheck disable=SC2016  # the stand-in expands it
+printf '%s\n' '#!/bin/bash' 'suite=$2 folder=$3' 'echo "$suite ${folder##*/} ${*: -1}" >>"$0.calls"' 'mkdir -p "$folder/root"' \
+  'case $suite:$* in' '  *scripts/package*) mkdir -p "$folder/root/packed"; touch "$folder/root/packed/t.tar.gz" ;;' \
+  "  bookworm:*debian13) echo \"libc.so.6: version 'GLIBC_2.38' not found\"; exit 1 ;;" \
+  '  trixie:*scripts/test*) [ ! -e "$0.fails" ] || exit 1 ;;' 'esac' 'echo done' >"$work/checkout/tests/house/bare_root.sh"
+chmod +x "$work/checkout/tests/house/bare_root.sh"
+check=("$work/checkout/scripts/check-distributions" --work "$work/roots" debian12 debian13)
+expect 0 '| debian13 | tarball of debian12 | exit code 0 |' "${check[@]}"
+expect 0 '| debian12 | tarball of debian13 | exit code 1 |' "${check[@]}"
+expect 0 'not possible: the C library of debian12' "${check[@]}"
+expect 0 'trixie debian13-bare debian12' cat "$work/checkout/tests/house/bare_root.sh.calls"
+touch "$work/checkout/tests/house/bare_root.sh.fails"
+expect 1 '| debian13 | scripts/test | exit code 1 |' "${check[@]}"
+expect 2 'must be debian12 or debian13' "${check[0]}" debian11
+
 # ---- the house checks find what is wrong ----
 includes="$here/check_includes.sh $here/fixtures/includes"
 # shellcheck disable=SC2086  # two words
@@ -182,6 +200,32 @@ printf 'throw UsageError("never-listed", "text");\n' >"$work/codes/bench/one.cpp
 printf '## Codes of errors and warnings\n| \x60never-thrown\x60 | a code |\n' >"$work/codes/bench/README.md"
 expect 1 'bench/one.cpp: the code never-listed is not in the table' python3 "$here/check_codes.py" "$work/codes"
 expect 1 'no error or warning has the code never-thrown' python3 "$here/check_codes.py" "$work/codes"
+mkdir -p "$work/codes/cmake" "$work/codes/scripts/packaging"
+printf 'message(WARNING "warning[never-listed-either]: text")\n' >"$work/codes/cmake/One.cmake"
+printf '## Codes of errors and warnings\n| \x60never-said\x60 | a code |\n' >"$work/codes/scripts/packaging/README.md"
+expect 1 'cmake/One.cmake: the code never-listed-either is not in the table' python3 "$here/check_codes.py" "$work/codes"
+expect 1 'scripts/packaging/README.md: no error or warning has the code never-said' python3 "$here/check_codes.py" "$work/codes"
+
+# Recipes of other versions, with other libraries or options than the build has.
+mkdir "$work/recipes"
+(cd "$root" && cp -r --parents CMakeLists.txt results/CMakeLists.txt models/compute/cpu/CMakeLists.txt scripts "$work/recipes/")
+recipes=("$here/check_recipes.py" "$work/recipes")
+expect_wrong_recipe() { # FILE SED-SCRIPT TEXT
+  cp "$work/recipes/$1" "$work/kept"
+  sed -i "$2" "$work/recipes/$1"
+  expect 1 "$3" "${recipes[@]}"
+  mv "$work/kept" "$work/recipes/$1"
+}
+"${recipes[@]}" || failures=$((failures + 1))
+expect_wrong_recipe CMakeLists.txt 's/trainwatt VERSION [0-9.]*/trainwatt VERSION 9.8.7/' 'the version is not 9.8.7'
+expect_wrong_recipe models/compute/cpu/CMakeLists.txt 's/OneDNN 2.6/OneDNN 3.1/' 'the cpu device 3.1 to 3'
+expect_wrong_recipe scripts/lib/packages.sh 's/  MPI:/  Newcomer:libnewcomer-dev MPI:/' 'Newcomer of scripts/lib/packages.sh has no name'
+expect_wrong_recipe scripts/packaging/spack/packages/trainwatt/package.py '/depends_on("fmt/d' 'package.py: fmt is missing'
+expect_wrong_recipe scripts/packaging/spack/packages/trainwatt/package.py 's/TRAINWATT_CPU/TRAINWATT_CPUS/' 'TRAINWATT_CPUS is no option'
+expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "/('hwloc'/d" 'hwloc is missing'
+expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "s/'3.7.3'/'3.9'/" 'needs oneDNN 3.9, oneDNN-3.7.3-GCC-14.3.0.eb is another version'
+expect_wrong_recipe scripts/packaging/apptainer/trainwatt.def 's/ensure_packages .*/true/' 'does not install the packages'
+
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
 cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
 touch "$work/tree/surprise/file"

@@ -52,7 +52,7 @@ done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh)$' | xargs -r grep 
 
 # ---- Debian packages are named once ----
 for package in $(sed -n '/_packages=(/,/)/p' scripts/lib/packages.sh | sed 's/.*_packages=(//' | tr -d ')' |
-  tr ' ' '\n' | grep -E -- '-dev$'); do
+  tr -s ' :' '\n' | grep -E -- '-dev$'); do
   while IFS= read -r file; do
     problem "$file: names the package $package; scripts/lib/packages.sh does"
   done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci|cmake)/' |

@@ -10,9 +10,9 @@ import unittest
 BIN = pathlib.Path(os.environ["TRAINWATT_TOOL"]).parent
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in (
-    "bench", "power", "results", "models", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "results/reference"))]
+    "bench", "power", "results", "models", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "scripts/packaging", "results/reference"))]
 README_LINES = 145  # what can be read in three minutes
-SCRIPT = re.compile(r"(?:[\w.-]+/)*(scripts/(?:quickstart|test|repeat|gpu-validate|bench-cpu|check-oracle))\b(.*)")
+SCRIPT = re.compile(r"(?:[\w.-]+/)*(scripts/(?:quickstart|test|repeat|gpu-validate|bench-cpu|check-oracle|package))\b(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]*")
 CALL = re.compile(r"(?<![\w/.-])(?:build-gpu/bin/)?(trainwatt(?:-train|-ops)?) (.*)")
 
@@ -99,7 +99,7 @@ class Pages(unittest.TestCase):
                     checked.add(script)
                     for option in options:
                         self.assertRegex(known, rf"[\[ ]{option}(?![\w-])", f"{page}: {line}")
-        self.assertEqual(len(checked), 6, checked)
+        self.assertEqual(len(checked), 7, checked)
         self.assertEqual(scripts_of("there && gpu-validate/scripts/gpu-validate --out o --buget 3   # --no"),
                          [("scripts/gpu-validate", ["--out", "--buget"])])
         self.assertNotRegex(help_of_script("scripts/gpu-validate"), "--buget")

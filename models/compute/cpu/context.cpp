@@ -111,9 +111,9 @@ Call::Call(const Context& context, const dnnl::primitive& primitive, const memor
            std::vector<std::pair<int, memory::desc>> arguments)
     : primitive_(primitive), scratchpad_bytes_(scratchpad.get_size()) {
   arguments.emplace_back(DNNL_ARG_SCRATCHPAD, scratchpad);
-  for (const auto& [argument, layout] : arguments) {
-    memories_.push_back(TW_DNNL(memory(layout, context.engine(), DNNL_MEMORY_NONE)));
-    arguments_.push_back({argument, memories_.back().get()});
+  for (const std::pair<int, memory::desc>& one : arguments) {  // clang captures no structured binding with OpenMP
+    memories_.push_back(TW_DNNL(memory(one.second, context.engine(), DNNL_MEMORY_NONE)));
+    arguments_.push_back({one.first, memories_.back().get()});
   }
 }
 

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# check_configure.sh ROOT: what cmake answers where libraries are missing, where two MPIs are mixed, and where the prefix cannot be
+# written or has another version. It only configures, without CUDA and tests; one folder serves for most cases.
+set -euo pipefail
+root=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+# configure OPTION…: in $build; its exit code is $code, its output, unwrapped, $said.
+configure() {
+  code=0
+  cmake -S "$root" -B "$build" "$@" >"$work/output" 2>&1 || code=$?
+  said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+}
+wrong() {
+  printf '%s\n  got exit %s and:\n' "$1" "$code"
+  sed 's/^/    /' "$work/output" | tail -n 20
+  failures=$((failures + 1))
+}
+# expect CODE TEXT…: of the last configure(): fails (1) or not (0), and says each of these.
+expect() {
+  local text
+  if [ "$((code != 0))" != "$1" ]; then wrong "wanted exit $1"; fi
+  for text in "${@:2}"; do
+    case $said in *"$text"*) ;; *) wrong "wanted \"$text\"" ;; esac
+  done
+}
+expect_not() {
+  local text
+  for text in "$@"; do
+    case $said in *"$text"*) wrong "did not want \"$text\"" ;; esac
+  done
+}
+stand_in() {
+  mkdir -p "$(dirname "$1")"
+  printf '#!/bin/sh\necho "%s"\n' "$2" >"$1"
+  chmod +x "$1"
+}
+version=$(sed -n 's/^project(trainwatt VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+stand_in "$work/bin/trainwatt" "trainwatt $version"  # first on PATH, whatever is installed here
+export PATH=$work/bin:$PATH TRAINWATT_OS_RELEASE=$work/os-release
+unset CMAKE_PREFIX_PATH CUDACXX
+few=(-G Ninja -DTRAINWATT_TESTS=OFF -DTRAINWATT_CUDA=OFF)
+hidden() { printf -- '-DCMAKE_DISABLE_FIND_PACKAGE_%s=ON\n' "$@"; }
+seen=('-UCMAKE_DISABLE_FIND_PACKAGE_*')
+debian='ID=debian VERSION_ID=12' rocky='ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
+on() { tr ' ' '\n' <<<"$1" >"$TRAINWATT_OS_RELEASE"; }
+
+# ---- nothing missing ----
+on "$debian"
+build=$work/build
+configure "${few[@]}"
+expect 0 '-- MPI: '
+expect_not 'warning[' 'error['
+
+# ---- a library that must be there, alone and with others: one sentence, with the package of this distribution ----
+libraries=(MPI OpenMP benchmark CLI11 fmt nlohmann_json XlsxWriter LibArchive)
+for library in "${libraries[@]}"; do
+  configure "${seen[@]}" "$(hidden "$library")"
+  # shellcheck disable=SC2016  # the inner shell expands it
+  package=$(bash -euc '. "$0/common.sh"; . "$0/packages.sh"; package_of "$1"' "$root/scripts/lib" "$library")
+  [ -n "$package" ] || wrong "packages.sh has no package for $library"
+  expect 1 "error[library-missing]: not found: $library; " "apt-get update && apt-get install --no-install-recommends $package)"
+  if [ "$library" = MPI ]; then expect 1 '-DTRAINWATT_HPC=OFF'; fi
+done
+configure "${seen[@]}" "$(hidden fmt)"
+expect_not '-DTRAINWATT_HPC=OFF'
+on "$rocky"
+configure "${seen[@]}" "$(hidden MPI)"
+expect 1 'dnf install openmpi-devel'
+on 'ID=nixos'
+configure "${seen[@]}" "$(hidden MPI)"
+expect 1 'install the package (Debian 12: libopenmpi-dev)'
+on "$debian"
+
+# ---- libraries that may be missing: built without, said once ----
+configure "${seen[@]}" "$(hidden OneDNN)"
+expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
+configure "${seen[@]}" "$(hidden OneDNN)" -DTRAINWATT_CPU=ON
+expect 1 'error[library-missing]: TRAINWATT_CPU=ON' 'libdnnl' '-DTRAINWATT_CPU=OFF'
+configure "${seen[@]}" -DTRAINWATT_CPU=AUTO -DPOWERCAP_LIBRARY= -DCPUPOWER_LIBRARY=
+expect 0 'powercap: not found, built without RAPL' 'cpupower: not found'
+CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -UCPUPOWER_LIBRARY -DTRAINWATT_CUDA=ON
+expect 1 'error[cuda-missing]: TRAINWATT_CUDA=ON, but ' 'TRAINWATT_CUDA=OFF'
+
+# ---- all at once ----
+build=$work/all
+mapfile -t all < <(hidden OneDNN "${libraries[@]}")
+configure "${few[@]}" "${all[@]}" -DTRAINWATT_VALIJSON_INCLUDE=TRAINWATT_VALIJSON_INCLUDE-NOTFOUND
+expect 1 'not found: CLI11, fmt, nlohmann_json, XlsxWriter, LibArchive, OpenMP, MPI, benchmark; '
+mapfile -t all < <(hidden OneDNN MPI OpenMP benchmark PkgConfig)
+CUDACXX=$work/no-nvcc configure "${few[@]}" "${seen[@]}" "${all[@]}" -UTRAINWATT_VALIJSON_INCLUDE -DTRAINWATT_CUDA=AUTO \
+  -DTRAINWATT_HPC=OFF -DPOWERCAP_LIBRARY= -DCPUPOWER_LIBRARY= -DTRAINWATT_CHART_JS=
+expect 0 'powercap: not found' 'Chart.js'
+build=$work/build
+
+# ---- a launcher of another MPI than the libraries ----
+for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'mpirun (Open MPI) 5.0.7' 'srun-like 1.0'; do
+  stand_in "$work/bin/mpirun" "$said_by_launcher"
+  configure "${seen[@]}" -DTRAINWATT_CUDA=OFF
+  family="$(sed -n 's/^-- MPI: //p' "$work/output")"
+  case $said_by_launcher:$family in
+    HYDRA*:*'Open MPI'* | mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
+    *) expect_not 'warning[mpi-mixed]' ;;
+  esac
+done
+
+# ---- quickstart and test, which keep the rest of the output in a file, show what is missing and what is warned of ----
+stand_in "$work/bin/mpirun" 'HYDRA build details:'
+if ! grep -q 'MPI: Open MPI' "$work/output"; then stand_in "$work/bin/mpirun" 'mpirun (Open MPI) 5.0.7'; fi
+code=0
+# shellcheck disable=SC2016  # the inner shell expands it
+env -C "$work" root="$root" build="$work/shown" CUDAARCHS=90 bash -euc '. "$root/scripts/lib/common.sh"; mkdir "$build"; configure "$@"' bash \
+  -DTRAINWATT_TESTS=OFF -DTRAINWATT_CUDA=OFF "$(hidden OneDNN)" >"$work/output" 2>&1 || code=$?
+said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+expect 0 'warning[mpi-mixed]: ' 'put the mpirun of' 'OneDNN: not found, built without' '-- MPI: '
+expect_not 'Call Stack' 'Configuring done'
+rm "$work/bin/mpirun"
+
+# ---- the prefix ----
+touch "$work/file"
+configure -DCMAKE_INSTALL_PREFIX="$work/file/prefix"
+expect 0 "warning[prefix-not-writable]: cmake --install cannot write to $work/file;"
+configure -DCMAKE_INSTALL_PREFIX="$work/not/there/yet"
+expect_not 'warning['
+stand_in "$work/prefix/bin/trainwatt" "trainwatt $version (0123456)"
+configure -DCMAKE_INSTALL_PREFIX="$work/prefix"
+expect_not 'warning['
+stand_in "$work/prefix/bin/trainwatt" 'trainwatt 0.0.9'
+configure -DCMAKE_INSTALL_PREFIX="$work/prefix"
+expect 0 "warning[other-version]: $work/prefix/bin/trainwatt is version 0.0.9"
+stand_in "$work/prefix/bin/trainwatt" "trainwatt $version"
+stand_in "$work/bin/trainwatt" 'trainwatt 9.9.9'
+configure
+expect 0 "warning[other-version]: $work/bin/trainwatt is version 9.9.9"
+exit $((failures > 0))
