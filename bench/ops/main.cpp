@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"

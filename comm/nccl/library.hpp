@@ -1,7 +1,6 @@
 // libnccl.so.2, opened where it is there, so that programs start without it.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "models/compute/error.hpp"
 #include "models/compute/synthetic.hpp"

@@ -12,7 +12,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>

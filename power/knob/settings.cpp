@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <system_error>
 
 #include "power/knob/site.hpp"
 

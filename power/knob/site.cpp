@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>

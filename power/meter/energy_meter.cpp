@@ -1,6 +1,5 @@
 #include "power/meter/energy_meter.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 

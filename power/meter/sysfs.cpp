@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <system_error>
 
 namespace tw::power::sysfs {
 namespace {

@@ -1,7 +1,5 @@
 #include "power/telemetry/file_telemetry.hpp"
 
-#include <cmath>
-
 namespace tw::power {
 
 double FileTelemetry::Source::read() noexcept {

@@ -1,6 +1,5 @@
 #include "power/telemetry/telemetry.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 namespace tw::power {

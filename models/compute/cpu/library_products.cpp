@@ -1,5 +1,4 @@
 // The library's own products, one primitive each and nothing around it.
-#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 

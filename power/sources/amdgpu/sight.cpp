@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string_view>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "power/sources/amdgpu/telemetry.hpp"
 
 #include <string>
-#include <utility>
 
 #include "power/meter/sysfs.hpp"
 #include "power/telemetry/file_telemetry.hpp"

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
-#include <optional>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "power/meter/sysfs.hpp"

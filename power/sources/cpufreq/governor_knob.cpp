@@ -1,6 +1,5 @@
 // The governor of all CPUs.
 #include <algorithm>
-#include <system_error>
 
 #include "power/sources/cpufreq/policies.hpp"
 

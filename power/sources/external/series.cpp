@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <system_error>
 
 namespace tw::power::external {
 namespace {

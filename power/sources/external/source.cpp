@@ -1,6 +1,5 @@
 #include "power/sources/external/source.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <thread>

@@ -1,8 +1,6 @@
 #include "power/sources/hwmon/source.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <system_error>

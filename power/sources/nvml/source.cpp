@@ -1,7 +1,6 @@
 // Energy of NVIDIA GPUs: the driver's counter, and beside it power integrated over time.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "power/meter/energy_meter.hpp"

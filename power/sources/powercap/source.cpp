@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <system_error>
 
 #include "power/meter/energy_meter.hpp"
 #include "power/meter/sensor_meter.hpp"

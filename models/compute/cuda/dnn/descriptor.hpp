@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <memory>
 #include <utility>
 #include <vector>
 

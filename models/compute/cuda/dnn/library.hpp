@@ -1,7 +1,6 @@
 // libcudnn.so.9, opened where it is there, so that programs build and start without it. Private to models/compute/cuda.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
