@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <iterator>
 
-#include "power/meter/arbitration.hpp"
-
 namespace tw::power {
 
 const char* to_string(EnergyMethod method) {

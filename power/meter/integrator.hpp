@@ -34,8 +34,6 @@ class PowerIntegrator {
   /// finite) counts as that. Calls never overlap. The first is made here, and its exception leaves the constructor.
   PowerIntegrator(std::string domain, std::function<double()> read_watts, const IntegratorOptions& options = {});
   ~PowerIntegrator();
-  PowerIntegrator(const PowerIntegrator&) = delete;
-  PowerIntegrator& operator=(const PowerIntegrator&) = delete;
 
   /// Joules since construction. Throws what the sensor threw while it does not answer; a window that holds such a time
   /// has no joules.

@@ -38,8 +38,6 @@ class EnergyReader {
  public:
   explicit EnergyReader(std::vector<MeterFinding> findings);
   ~EnergyReader();
-  EnergyReader(const EnergyReader&) = delete;
-  EnergyReader& operator=(const EnergyReader&) = delete;
 
   const std::vector<MeterFinding>& findings() const { return findings_; }
   /// Reads all meters now.

@@ -1,5 +1,7 @@
 #include "power/telemetry/file_telemetry.hpp"
 
+#include <cmath>
+
 namespace tw::power {
 
 double FileTelemetry::Source::read() noexcept {

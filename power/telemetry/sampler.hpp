@@ -35,8 +35,8 @@ struct Sampled {
 };
 
 /// Reads at a fixed rate between begin() and end(), in a thread that sleeps between absolute deadlines; none runs
-/// otherwise. Memory is bounded: when a series is full, neighbours are merged, with their least and greatest values kept.
-/// A deadline that was missed is not made up for. One per node, beside the node's EnergyReader.
+/// otherwise. Memory is bounded: when a series is full, neighbours are merged, with their least and greatest values
+/// kept. A deadline that was missed is not made up for. One per node, beside the node's EnergyReader.
 class Sampler {
  public:
   /// `reader` may be null; it must outlive this. Its meters appear as "power_w" of their domain, where the telemetry
@@ -45,8 +45,6 @@ class Sampler {
   Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds = 0.1,
           std::size_t most_points = 128);
   ~Sampler();
-  Sampler(const Sampler&) = delete;
-  Sampler& operator=(const Sampler&) = delete;
 
   const std::vector<TelemetryFinding>& findings() const { return findings_; }
   double period_seconds() const { return period_seconds_; }

@@ -1,4 +1,7 @@
-#include "models/compute/cpu/cpu_device.hpp"
+// The cpu device: oneDNN for products and convolutions, OpenMP loops with AVX2 or AVX-512 for everything else.
+// ONEDNN_MAX_CPU_ISA (oneDNN's own variable: SSE41, AVX2, AVX512_CORE, AVX512_CORE_BF16, …) caps the instruction set of
+// both; bf16 is there where the capped instruction set has AVX512-BF16 or AMX. One device serves one thread at a time.
+#include "models/compute/registry.hpp"
 
 #include <omp.h>
 #include <sched.h>
@@ -53,8 +56,7 @@ int allowed_cpus() {
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
-      return line.substr(line.find(": ") + 2);
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
   }
   return "CPU";
 }

@@ -65,11 +65,12 @@ void cast(int threads, DType from, const void* x, void* y, Index count) {
   });
 }
 
-void fill(int threads, DType dtype, void* y, Index count, float value) {
+void fill(int threads, DType dtype, void* y_data, Index count, float value) {
   with_type(dtype, [&]<class T>(T*) {
     in_shares(threads, count, count, 64, [&](Range range) {
       const T filler = narrowed<T>(value);
-      for (Index i = range.begin; i < range.end; ++i) static_cast<T*>(y)[i] = filler;
+      T* y = static_cast<T*>(y_data);
+      for (Index i = range.begin; i < range.end; ++i) y[i] = filler;
     });
   });
 }

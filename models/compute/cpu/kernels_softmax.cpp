@@ -205,7 +205,8 @@ void classifier_gradient(int threads, DType dtype, void* e_data, Index rows, Ind
                          LabelSmoothing smoothing) {
   with_type(dtype, [&]<class T>(T*) {
     using E = Bits<T>;
-    in_shares(threads, rows * width, rows, 1, [&](Range range) {
+    in_parallel(threads, rows * width, [&](int part, int parts) {  // in_shares() takes a quarter longer on AVX2
+      const Range range = share(rows, parts, part, 1);
       for (Index r = range.begin; r < range.end; ++r) {
         E* e = static_cast<E*>(e_data) + r * width;  // becomes the gradient
         const double exact_factor = std::exp(static_cast<double>(tile_max[r]) - static_cast<double>(best[r])) / sum[r];

@@ -1,4 +1,6 @@
-#include "models/compute/reference/reference_device.hpp"
+// The reference device: every operator as plain loops in float64, rounded once to the stored dtype. The oracle of the
+// tests.
+#include "models/compute/registry.hpp"
 
 #include <omp.h>
 #include <unistd.h>

@@ -53,7 +53,7 @@ fs::path power_file(const fs::path& card) {
 /// What the card's joules cover.
 EnergyScope scope_of(const fs::path& card) {
   const std::vector<fs::path> chips = sysfs::sorted_entries(card / "hwmon");
-  return std::any_of(chips.begin(), chips.end(), amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
+  return std::ranges::any_of(chips, amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
 }
 
 MeterFinding unavailable(std::string domain, const Unavailable& why) {

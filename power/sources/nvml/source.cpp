@@ -7,7 +7,6 @@
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/watch.hpp"
 #include "power/sources/nvml/library.hpp"
-#include "power/sources/nvml/power_sensor.hpp"
 
 namespace tw::power {
 namespace {
