@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "bench/ceiling/operands.hpp"
-#include "bench/ceiling/sizes.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw::bench {

@@ -23,7 +23,6 @@ const std::vector<Backend>& backends() {
 #define TW_BACKEND(name) \
   {DeviceKind::name, #name, make_##name##_device, count_##name##_devices, why_no_##name##_device},
 #include "models/compute/backends.def"
-#undef TW_BACKEND
   };
   return list;
 }

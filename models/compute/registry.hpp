@@ -36,7 +36,6 @@ struct Backend {
   int count_##name##_devices();                                               \
   std::string why_no_##name##_device();
 #include "models/compute/backends.def"
-#undef TW_BACKEND
 
 /// All backends compiled into this program, best first (cuda, cpu, reference).
 const std::vector<Backend>& backends();

@@ -48,13 +48,11 @@ std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) 
 
 #define TW_KNOB_SOURCE(name) std::vector<KnobFinding> name##_find_knobs();
 #include "power/knob/knobs.def"
-#undef TW_KNOB_SOURCE
 
 std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   std::vector<KnobFinding> all;
 #define TW_KNOB_SOURCE(name) std::ranges::move(name##_find_knobs(), std::back_inserter(all));
 #include "power/knob/knobs.def"
-#undef TW_KNOB_SOURCE
   if (options.site.empty()) return all;
   std::vector<KnobFinding> commands = site::find_knobs(options.site, options.programs);
   std::erase_if(all, [&](const KnobFinding& other) {

@@ -17,7 +17,6 @@ std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
 #define TW_BLAS(symbol) \
   if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "models/compute/cuda/blas_functions.def"
-#undef TW_BLAS
   return library;
 }
 

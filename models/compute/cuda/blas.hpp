@@ -28,7 +28,6 @@ class BlasLibrary : VendorLibrary {
 
 #define TW_BLAS(name) decltype(&::name) name = nullptr;
 #include "models/compute/cuda/blas_functions.def"
-#undef TW_BLAS
 
   std::string version() const;  ///< "13.1.0"
 

@@ -1,4 +1,4 @@
-#include "power/sources/amdgpu/sight.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 
 #include <algorithm>
 #include <cctype>

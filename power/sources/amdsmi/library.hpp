@@ -21,7 +21,6 @@ class Library {
 
 #define TW_AMDSMI(name, parameters) int(*name) parameters = nullptr;
 #include "power/sources/amdsmi/functions.def"
-#undef TW_AMDSMI
 
   /// What an error of `function` means for a finding.
   Unavailable explain(int code, const char* function) const;

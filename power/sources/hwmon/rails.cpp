@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-#include "power/sources/amdgpu/integrated.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 
 namespace tw::power::hwmon {
 namespace {

@@ -9,7 +9,7 @@
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
-#include "power/sources/amdgpu/integrated.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/hwmon/rails.hpp"
 
 namespace tw::power {

@@ -85,7 +85,6 @@ std::shared_ptr<const Library> Library::open(Unavailable* why, const char* name)
   }
 #define TW_NVML(symbol, parameters) library->file_.find(library->symbol, #symbol);
 #include "power/sources/nvml/functions.def"
-#undef TW_NVML
   library->file_.find(library->error_string_, "nvmlErrorString");
   const int code = call(library->nvmlInit_v2);
   library->initialised_ = code == success;

@@ -26,7 +26,6 @@ class Library {
 
 #define TW_NVML(name, parameters) int(*name) parameters = nullptr;
 #include "power/sources/nvml/functions.def"
-#undef TW_NVML
 
   /// "580.82.07"; empty where the library does not tell.
   std::string driver_version() const;
