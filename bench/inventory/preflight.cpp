@@ -100,10 +100,10 @@ std::vector<Warning> warn_oversubscription(std::span<const results::DeviceEntry>
     const results::HostInfo* host = find_host(hosts, name);
     const auto limit = host ? quota(*host) : std::nullopt;
     if (limit && static_cast<double>(threads) > *limit)
-      warnings.push_back(
-          {results::Flag::oversubscribed, running + ", but the control group allows " + *host->cgroup_cpu_limit +
-                                 ": the kernel will stop them for part of each period; ask for more CPUs or pass "
-                                 "--threads"});
+      warnings.push_back({results::Flag::oversubscribed,
+                          running + ", but the control group allows " + *host->cgroup_cpu_limit +
+                              ": the kernel will stop them for part of each period; ask for more CPUs or pass "
+                              "--threads"});
   }
   return warnings;
 }
@@ -136,10 +136,11 @@ std::vector<Warning> warn_unequal_hosts(std::span<const results::HostInfo> hosts
     differs("cores", std::to_string(first.cores), std::to_string(host.cores));
     differs("governor", first.cpu_governor.value_or("unknown"), host.cpu_governor.value_or("unknown"));
     const double a = static_cast<double>(first.memory_bytes), b = static_cast<double>(host.memory_bytes);
-    if (std::abs(a - b) > 0.05 * std::max(a, b)) differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
+    if (std::abs(a - b) > 0.05 * std::max(a, b))
+      differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
     if (!difference.empty())
       warnings.push_back({results::Flag::unequal_hosts, first.name + " and " + host.name + " differ (" + difference +
-                                               "): the slowest node sets the pace; run on equal nodes"});
+                                                            "): the slowest node sets the pace; run on equal nodes"});
   }
   return warnings;
 }
@@ -166,8 +167,9 @@ std::vector<Warning> warn_governor(std::span<const results::HostInfo> hosts) {
         host.cpu_governor->find("conservative") == std::string::npos)
       continue;
     warnings.push_back(
-        {results::Flag::governor, host.name + " runs the CPU governor " + *host.cpu_governor +
-                         ": clocks may stay low; cpupower frequency-set -g performance (root) makes runs comparable"});
+        {results::Flag::governor,
+         host.name + " runs the CPU governor " + *host.cpu_governor +
+             ": clocks may stay low; cpupower frequency-set -g performance (root) makes runs comparable"});
   }
   return warnings;
 }
@@ -176,8 +178,9 @@ std::vector<Warning> warn_disk_space(std::optional<std::uint64_t> available_byte
                                      const std::string& folder) {
   if (!available_bytes || *available_bytes >= needed_bytes) return {};
   return {{results::Flag::low_disk, "little disk space for " + folder + ": " +
-                           (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) + " free, " +
-                           amount(needed_bytes) + " recommended: free some, or choose another folder with --out"}};
+                                        (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) +
+                                        " free, " + amount(needed_bytes) +
+                                        " recommended: free some, or choose another folder with --out"}};
 }
 
 std::vector<Warning> warn_debug_build() {
@@ -193,8 +196,9 @@ std::vector<Warning> warn_debug_build() {
 std::vector<Warning> preflight(std::span<const results::DeviceEntry> devices, std::span<const results::HostInfo> hosts,
                                int threads_requested) {
   std::vector<Warning> all;
-  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested), warn_oversubscription(devices, hosts), warn_shared_gpus(devices),
-                      warn_unequal_hosts(hosts), warn_steal(hosts), warn_governor(hosts), warn_debug_build()})
+  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested), warn_oversubscription(devices, hosts),
+                      warn_shared_gpus(devices), warn_unequal_hosts(hosts), warn_steal(hosts), warn_governor(hosts),
+                      warn_debug_build()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -179,7 +179,8 @@ void fold_small(std::vector<Words>& caveats) {
 /// Of the first screen: "2.74 EUR/h" and "1.25 ± 0.02" are never broken in two lines.
 void keep_units_on_their_lines(Page& page) {
   static const std::regex between_figure_and_unit(
-      "([0-9]) (?=(?:%|x|°C|[A-Z]{3}|(?:[kMGTPEmn]|µ)?(?:s|J|W|Wh|Hz|B|FLOP|samples|tokens)|[KMGT]iB|min|h)(?:[^A-Za-z0-9]|$))");
+      "([0-9]) (?=(?:%|x|°C|[A-Z]{3}|(?:[kMGTPEmn]|µ)?(?:s|J|W|Wh|Hz|B|FLOP|samples|tokens)|"
+      "[KMGT]iB|min|h)(?:[^A-Za-z0-9]|$))");
   static const std::regex about_sign(" ± ");
   const auto keep = [](std::string& text) {
     text = std::regex_replace(text, between_figure_and_unit, "$1\u00a0");

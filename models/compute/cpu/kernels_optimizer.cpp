@@ -24,9 +24,8 @@ TW_LOOP double squares_loop(const float* x, Index count) {
 
 double sum_of_squares(int threads, const float* x, Index count, double* partials) {
   const int slices = count <= serial_elements ? 1 : threads;  // fixed by the arguments: the same sum in every call
-  in_slices(slices, count, count, 64, [&](int slice, Range range) {
-    partials[slice] = squares_loop(x + range.begin, range.end - range.begin);
-  });
+  in_slices(slices, count, count, 64,
+            [&](int slice, Range range) { partials[slice] = squares_loop(x + range.begin, range.end - range.begin); });
   double total = 0;
   for (int slice = 0; slice < slices; ++slice) total += partials[slice];
   return total;

@@ -147,7 +147,8 @@ void gather_patches(int threads, const ConvolutionShape& shape, const void* x_da
           if (h < 0 || h >= shape.height || w < 0 || w >= shape.width) {
             std::memset(to, 0, static_cast<std::size_t>(pixel));
           } else {
-            std::memcpy(to, x + ((image * shape.height + h) * shape.width + w) * pixel, static_cast<std::size_t>(pixel));
+            std::memcpy(to, x + ((image * shape.height + h) * shape.width + w) * pixel,
+                        static_cast<std::size_t>(pixel));
           }
         }
       }
@@ -160,18 +161,19 @@ void spread_pixels(int threads, const ConvolutionShape& shape, const void* rows_
   const Index line = shape.width * pixel, out_height = shape.out_height(), out_width = shape.out_width();
   const char* rows = static_cast<const char*>(rows_data);
   char* dx = static_cast<char*>(dx_data);
-  in_shares(threads, shape.batch * shape.height * shape.width * shape.in_channels, shape.batch * shape.height, 1, [&](Range range) {
-    for (Index i = range.begin; i < range.end; ++i) {
-      const Index h = i % shape.height, image = i / shape.height;
-      char* to = dx + i * line;
-      std::memset(to, 0, static_cast<std::size_t>(line));
-      if (h % shape.stride != 0 || h / shape.stride >= out_height) continue;
-      const char* from = rows + (image * out_height + h / shape.stride) * out_width * pixel;
-      for (Index w = 0; w < out_width; ++w) {
-        std::memcpy(to + w * shape.stride * pixel, from + w * pixel, static_cast<std::size_t>(pixel));
-      }
-    }
-  });
+  in_shares(threads, shape.batch * shape.height * shape.width * shape.in_channels, shape.batch * shape.height, 1,
+            [&](Range range) {
+              for (Index i = range.begin; i < range.end; ++i) {
+                const Index h = i % shape.height, image = i / shape.height;
+                char* to = dx + i * line;
+                std::memset(to, 0, static_cast<std::size_t>(line));
+                if (h % shape.stride != 0 || h / shape.stride >= out_height) continue;
+                const char* from = rows + (image * out_height + h / shape.stride) * out_width * pixel;
+                for (Index w = 0; w < out_width; ++w) {
+                  std::memcpy(to + w * shape.stride * pixel, from + w * pixel, static_cast<std::size_t>(pixel));
+                }
+              }
+            });
 }
 
 }  // namespace tw::models::cpu::TW_ISA

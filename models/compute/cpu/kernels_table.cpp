@@ -6,7 +6,8 @@
 
 namespace tw::models::cpu::TW_ISA {
 
-const Kernels table = {TW_CPU_TEXT(TW_ISA),
+const Kernels table = {
+    TW_CPU_TEXT(TW_ISA),
 #define TW_CPU_KERNEL(result, name, parameters) name,
 #include "models/compute/cpu/kernels.def"
 };
