@@ -72,23 +72,18 @@ void Sampler::begin() {
     track.first.reset(), track.last.reset();
   }
   for (Meter& meter : meters_) meter.from.reset();
-  stop_ = false;
   start_ = Clock::now();
   sample();
   thread_seconds_ = 0;
   if (reader_) reader_seconds_ = reader_->cpu_seconds();
   if (reads_meters_) reader_->expect_snapshots(period_seconds_);
-  if (!tracks_.empty() || beside_) thread_ = std::thread([this] { run(); });
+  if (!tracks_.empty() || beside_) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 Sampled Sampler::end() {
   Sampled sampled;
   if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
+    thread_.request_stop();
     thread_.join();
     sample();
   }
@@ -156,12 +151,12 @@ void Sampler::add(Track& track, double time_seconds, double value) const {
   points.push_back(one);
 }
 
-void Sampler::run() {
+void Sampler::run(const std::stop_token& stop) {
   const double cpu_before = thread_cpu_seconds();
   const auto period = duration_of(period_seconds_);
   Clock::time_point deadline = start_ + period;
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_until(lock, deadline, [this] { return stop_; })) {
+  while (!wake_.wait_until(lock, stop, deadline, [&] { return stop.stop_requested(); })) {
     lock.unlock();
     sample();
     if (beside_) beside_();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -71,7 +72,7 @@ class Sampler {
 
   void sample();
   void add(Track& track, double time_seconds, double value) const;
-  void run();
+  void run(const std::stop_token& stop);
 
   std::vector<TelemetryFinding> findings_;
   EnergyReader* reader_;
@@ -86,10 +87,9 @@ class Sampler {
   EnergySnapshot snapshot_;
   Clock::time_point start_;
   double thread_seconds_ = 0, reader_seconds_ = 0;
-  bool stop_ = false;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::thread thread_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
 };
 
 }  // namespace tw::power
