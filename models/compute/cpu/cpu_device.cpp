@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -20,31 +19,13 @@
 
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/host_stream.hpp"
 
 namespace tw::models {
 
 namespace cpu {
 
 namespace {
-
-/// Work is done when a call returns.
-class CpuStream final : public Stream {
- public:
-  void synchronize() override {}
-};
-
-class CpuEvent final : public Event {
- public:
-  void record(Stream&) override { time_ = std::chrono::steady_clock::now(); }
-  void synchronize() override {}
-  bool is_done() override { return true; }
-  double seconds_since(Event& earlier) override {
-    return std::chrono::duration<double>(time_ - dynamic_cast<CpuEvent&>(earlier).time_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point time_;
-};
 
 int allowed_cpus() {
   cpu_set_t set;
@@ -128,8 +109,8 @@ class CpuDevice final : public Device {
   std::size_t peak_allocated_bytes() const override { return peak_; }
   void reset_peak_allocated_bytes() override { peak_ = allocated_.load(); }
 
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<CpuStream>(); }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
 
   std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
     require(shape.dtype);
