@@ -1,7 +1,6 @@
 // Argument checks that all communicators share; all throw Error{usage} naming the function.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "models/compute/error.hpp"

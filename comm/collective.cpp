@@ -6,13 +6,11 @@ namespace tw::comm {
 
 #define TW_COLLECTIVE(name, description) std::unique_ptr<Collective> name##_create(Communicator&, models::Device&);
 #include "comm/collectives.def"
-#undef TW_COLLECTIVE
 
 const std::vector<CollectiveKind>& collectives() {
   static const std::vector<CollectiveKind> kinds = {
 #define TW_COLLECTIVE(name, description) {#name, description, name##_create},
 #include "comm/collectives.def"
-#undef TW_COLLECTIVE
   };
   return kinds;
 }

@@ -8,13 +8,11 @@ namespace tw::comm {
   std::string name##_why_not(Job&, models::Device&); \
   std::unique_ptr<Communicator> name##_create(Job&, models::Device&);
 #include "comm/communicators.def"
-#undef TW_COMMUNICATOR
 
 const std::vector<CommunicatorKind>& communicators() {
   static const std::vector<CommunicatorKind> kinds = {
 #define TW_COMMUNICATOR(name, serves) {#name, serves, name##_why_not, name##_create},
 #include "comm/communicators.def"
-#undef TW_COMMUNICATOR
   };
   return kinds;
 }

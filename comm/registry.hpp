@@ -25,8 +25,8 @@ const std::vector<CommunicatorKind>& communicators();
 std::string why_no_communicator(const std::string& name, Job& job, models::Device& device);
 
 /// The named one, or for "" the first that serves all ranks. Collective. Throws Error{usage} that lists the names
-/// known, Error{unsupported} with the reason where it cannot serve, Error{environment} where a rank could not make it; on
-/// all ranks alike. The communicator must end before the job and the device do.
+/// known, Error{unsupported} with the reason where it cannot serve, Error{environment} where a rank could not make it;
+/// on all ranks alike. The communicator must end before the job and the device do.
 std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, models::Device& device);
 
 }  // namespace tw::comm

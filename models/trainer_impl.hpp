@@ -38,8 +38,8 @@ struct StepGraphs {
   static std::size_t kind(bool is_first, bool is_last) { return (is_first ? 0u : 1u) + (is_last ? 2u : 0u); }
 };
 
-/// Records what is enqueued on a stream from here to end(). Without that, as when an exception passes, the record is ended
-/// and thrown away: a stream that goes on recording can be neither waited for nor used.
+/// Records what is enqueued on a stream from here to end(). Without that, as when an exception passes, the record is
+/// ended and thrown away: a stream that goes on recording can be neither waited for nor used.
 class Recording {
  public:
   Recording(Device& device, Stream& stream) : device_(device), stream_(stream) { device.begin_capture(stream); }

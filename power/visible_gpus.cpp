@@ -1,6 +1,6 @@
 #include "power/visible_gpus.hpp"
 
-#include "power/sources/amdgpu/sight.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/nvml/library.hpp"
 
 namespace tw::power {

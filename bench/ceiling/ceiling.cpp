@@ -4,12 +4,10 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <memory>
 
 #include "bench/ceiling/operands.hpp"
-#include "bench/ceiling/sizes.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw::bench {
@@ -40,7 +38,7 @@ struct Candidate {
   double median() const {
     if (samples.empty()) return std::numeric_limits<double>::infinity();
     std::vector<double> sorted = samples;
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     const std::size_t middle = sorted.size() / 2;
     return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   }
@@ -53,10 +51,7 @@ struct Pass {
   int count = 1;
   std::vector<Candidate> candidates;
 
-  const Candidate& best() const {
-    return *std::min_element(candidates.begin(), candidates.end(),
-                             [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); });
-  }
+  const Candidate& best() const { return *std::ranges::min_element(candidates, {}, &Candidate::median); }
 };
 
 std::string times(const std::vector<std::int64_t>& extents) {
@@ -323,7 +318,7 @@ class Measurement {
       if (pass.candidates.size() <= 1) continue;
       std::vector<std::pair<double, std::size_t>> glances;
       for (std::size_t i = 0; i < pass.candidates.size(); ++i) glances.emplace_back(glance(pass.candidates[i]), i);
-      std::sort(glances.begin(), glances.end());
+      std::ranges::sort(glances);
       std::vector<Candidate> kept;
       for (const auto& [seconds, i] : glances)
         if (kept.size() < most_kept && seconds <= keep_within * glances[0].first)

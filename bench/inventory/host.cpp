@@ -33,7 +33,7 @@ std::vector<std::string> list(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     names.push_back(entry->path().filename());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -64,7 +64,7 @@ std::string operating_system(const fs::path& root) {
 void read_frequency(const fs::path& root, results::HostInfo& host) {
   std::set<std::string> governors;
   for (const std::string& cpu : list(root / "sys/devices/system/cpu")) {
-    if (cpu.rfind("cpu", 0) != 0 || cpu.size() < 4 || !std::isdigit(static_cast<unsigned char>(cpu[3]))) continue;
+    if (!cpu.starts_with("cpu") || cpu.size() < 4 || !std::isdigit(static_cast<unsigned char>(cpu[3]))) continue;
     const fs::path folder = root / "sys/devices/system/cpu" / cpu / "cpufreq";
     if (const auto governor = read_word(folder / "scaling_governor")) governors.insert(*governor);
     if (const auto khz = read_number<double>(folder / "scaling_min_freq"))
@@ -176,7 +176,7 @@ std::optional<std::string> find_container(const std::map<std::string, std::strin
   if (const auto first = read_text(root / "proc/1/environ")) {
     std::istringstream entries(*first);
     for (std::string entry; std::getline(entries, entry, '\0');)
-      if (entry.rfind("container=", 0) == 0 && entry.size() > 10) return entry.substr(10);
+      if (entry.starts_with("container=") && entry.size() > 10) return entry.substr(10);
   }
   static constexpr Name groups[] = {{"kubepods", "kubernetes"},
                                     {"docker", "docker"},

@@ -53,8 +53,7 @@ std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> finding
   const bool whole_node = gpus.visible && has_whole_node(findings, gpus);
   for (power::MeterFinding& one : findings) {
     if (gpus.visible && !whole_node && is_cray_accelerator(one))
-      leave_out(one,
-                "cannot be matched to a GPU of the job, and the job may not have all GPUs of the node");
+      leave_out(one, "cannot be matched to a GPU of the job, and the job may not have all GPUs of the node");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
     // What stands for another's joules says so already; an APU's socket is not its GPU's alone.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "bench/ceiling/operands.hpp"
-#include "bench/ceiling/sizes.hpp"
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
 #include "models/compute/precision.hpp"

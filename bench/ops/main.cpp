@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"
@@ -155,9 +154,9 @@ int run(int argc, char** argv) {
   const results::Program program = results::program_info("trainwatt-ops");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
-  app.add_option(
-         "--precision", options.precisions,
-         "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with the reason")
+  app.add_option("--precision", options.precisions,
+                 "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with "
+                 "the reason")
       ->delimiter(',');
   app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(number_in(1));
   app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")->check(number_in(1));

@@ -10,7 +10,6 @@
 #include "comm/launch.hpp"
 #include "comm/layout.hpp"
 #include "comm/mpi/check.hpp"
-#include "comm/mpi/handle.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 

@@ -16,7 +16,6 @@
 
 #include "comm/checks.hpp"
 #include "comm/mpi/check.hpp"
-#include "comm/mpi/handle.hpp"
 #include "comm/mpi/pieces.hpp"
 #include "comm/mpi/staged_communicator.hpp"
 #include "comm/registry.hpp"

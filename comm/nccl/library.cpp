@@ -9,7 +9,6 @@ std::shared_ptr<const Library> Library::open(std::string* why, const char* name)
 #define TW_NCCL(symbol, parameters) \
   if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "comm/nccl/functions.def"
-#undef TW_NCCL
   if (int code = 0; library->ncclGetVersion(&code) == success && code < 21000) {
     *why = std::string(name) + " is NCCL " + library->version() + ": " + needed;
     return nullptr;

@@ -1,7 +1,6 @@
 // libnccl.so.2, opened where it is there, so that programs start without it.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -28,7 +27,6 @@ class Library : models::VendorLibrary {
 
 #define TW_NCCL(name, parameters) int(*name) parameters = nullptr;
 #include "comm/nccl/functions.def"
-#undef TW_NCCL
 
   std::string version() const;         ///< "2.28.9"
   std::string text(int result) const;  ///< what the error means, and the library's last words on it

@@ -87,8 +87,6 @@ class NcclCommunicator : public Communicator {
       std::fprintf(stderr, "NCCL: %s in %s\n", library_->text(result).c_str(),
                    aborts ? "ncclCommAbort" : "ncclCommDestroy");
   }
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   int rank() const override { return job_.rank(); }
   int size() const override { return job_.size(); }
@@ -211,16 +209,15 @@ class NcclCommunicator : public Communicator {
                 "): a rank is gone, or the network between the GPUs has failed; see the other ranks' messages, or set "
                 "NCCL_DEBUG=WARN and run again with --resume");
       if (is_stuck(seconds))
-        end_job(
-            "no progress for " + std::to_string(std::lround(waited_seconds_)) +
-            " s: a rank has ended or hangs, or a GPU has failed; see the other ranks' messages and dmesg, and run "
-            "again with --resume; if collectives may take that long, set " +
-            patience_variable + " to more seconds");
+        end_job("no progress for " + std::to_string(std::lround(waited_seconds_)) +
+                " s: a rank has ended or hangs, or a GPU has failed; see the other ranks' messages and dmesg, and run "
+                "again with --resume; if collectives may take that long, set " +
+                patience_variable + " to more seconds");
     }
   }
   [[noreturn]] void end_job(const std::string& why) {
-    std::fprintf(stderr, "trainwatt-train: error[rank-lost]: rank %d on %s: NCCL: %s\n", job_.rank(), job_.host().c_str(),
-                 why.c_str());
+    std::fprintf(stderr, "trainwatt-train: error[rank-lost]: rank %d on %s: NCCL: %s\n", job_.rank(),
+                 job_.host().c_str(), why.c_str());
     job_.abort(lost_peer_exit);
   }
 

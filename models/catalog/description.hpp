@@ -10,9 +10,6 @@
 #include <variant>
 #include <vector>
 
-#include "models/catalog/optimizer_config.hpp"
-#include "models/catalog/product.hpp"
-
 namespace tw::models {
 
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
@@ -27,6 +24,65 @@ struct DataDescription {
   int image_size = 0, image_channels = 0;  ///< size × size × channels, NHWC
   std::int64_t classes = 0;
 };
+
+// ---- what a training step is made of ----
+
+/// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs
+/// it.
+struct Product {
+  enum class Kind { linear, convolution, classifier, attention } kind = Kind::linear;
+  // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, head_dim.
+  std::int64_t rows = 0, in_features = 0, out_features = 0;
+  std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
+  int kernel = 1, stride = 1, padding = 0;
+  std::int64_t seq = 0, heads = 0, head_dim = 0;
+  bool backward_input = true;  ///< false for the first layer
+  int count = 1;
+  // How a network uses it, for trainwatt-ops; no part of the shape by which equal ones are merged.
+  std::string name{};  ///< of a linear layer: "qkv"; empty: by its shape
+  /// What forward of a linear layer adds behind the product; its backward-weights has a bias where this one has.
+  enum class Epilogue { none, bias, bias_gelu, bias_residual } epilogue = Epilogue::none;
+  bool input_from_gelu = false;  ///< a linear layer's input gradient passes the GELU in front of it
+  float label_smoothing = 0;     ///< of a classifier
+  /// FLOPs of forward of all `count` of them for one micro-batch.
+  double forward_flops() const;
+  /// Model FLOPs of forward + backward of all `count` of them for one micro-batch (2 per multiply-add).
+  double flops() const;
+  std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
+  std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+};
+/// "linear", "convolution", "classifier", "attention".
+const char* to_string(Product::Kind kind);
+/// Appends a product, or raises the count of the one of equal shape.
+void add_product(std::vector<Product>& list, const Product& product);
+
+/// A norm of forward and backward. layer: over the last axis of rows × channels; batch: (batch, height, width,
+/// channels) with a ReLU behind it.
+struct Norm {
+  enum class Kind { layer, batch } kind = Kind::layer;
+  std::string name{};     ///< "h56_64"; empty where the network has one shape
+  std::int64_t rows = 0;  ///< layer
+  std::int64_t batch = 0, height = 0, width = 0;
+  std::int64_t channels = 0;
+};
+
+/// An optimizer's settings; models/optimizers runs it.
+struct OptimizerConfig {
+  enum class Kind { adamw, sgd } kind = Kind::adamw;
+  float learning_rate = 6e-4f;             ///< the peak
+  float final_learning_rate_share = 0.1f;  ///< of the peak, from decay_steps on; above 0: no step is without effect
+  std::int64_t warmup_steps = 10, decay_steps = 1000;
+  float beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, momentum = 0.9f;
+  float weight_decay = 0.1f;
+  float clip_norm = 1.0f;  ///< 0: no clipping
+  /// Float32 values of state that each parameter has.
+  int moments() const { return kind == Kind::adamw ? 2 : 1; }
+};
+inline const char* to_string(OptimizerConfig::Kind kind) {
+  return kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
+}
+
+// ---- networks ----
 
 /// A named size or constant of a network, for people and programs that build the same one elsewhere.
 struct Fact {
@@ -78,9 +134,9 @@ class ShapeOf : public NetworkShape {
 };
 
 struct NetworkDescription {
-  std::string name;                         ///< "gpt2-124m"
+  std::string name;  ///< "gpt2-124m"
   std::shared_ptr<const NetworkShape> shape;
-  std::int64_t default_micro_batch = 1, default_seq_len = 0;   ///< 0: no sequence
+  std::int64_t default_micro_batch = 1, default_seq_len = 0;  ///< 0: no sequence
   DataDescription data() const { return shape->data(); }
   bool has_sequence() const { return data().longest_sequence > 0; }
   /// The sizes, by those who know the family: itself and tests. Throws std::bad_cast where it is another one.

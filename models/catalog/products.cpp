@@ -23,7 +23,7 @@ const char* to_string(Product::Kind kind) {
 }
 
 void add_product(std::vector<Product>& list, const Product& product) {
-  const auto same = std::find_if(list.begin(), list.end(), [&](const Product& p) { return same_shape(p, product); });
+  const auto same = std::ranges::find_if(list, [&](const Product& p) { return same_shape(p, product); });
   if (same == list.end()) {
     list.push_back(product);
   } else {

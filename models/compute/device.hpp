@@ -47,8 +47,8 @@ class Event {
   virtual double seconds_since(Event& earlier) = 0;
 };
 
-/// Work that was recorded from a stream once and is enqueued as one piece whenever it is launched, with the arguments it
-/// was recorded with: what changes between launches lies in device memory.
+/// Work that was recorded from a stream once and is enqueued as one piece whenever it is launched, with the arguments
+/// it was recorded with: what changes between launches lies in device memory.
 class Graph {
  public:
   virtual ~Graph() = default;
@@ -92,12 +92,12 @@ const char* to_string(DeviceKind kind);
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::reference;
   int index = 0;
-  std::string name;               ///< "Intel(R) Xeon(R) …", "NVIDIA H200"
-  std::string uuid;               ///< "GPU-…", also of a MIG instance; empty where there is none
-  std::string pci;                ///< its place on the PCI buses: "00000000:c1:00"; empty where there is none
-  std::string instruction_set;    ///< the kernels in use: "avx512_bf16+amx", "sm_90"; empty for reference
-  int threads = 1;                ///< of the host: that compute (CPU), or make weights (CUDA)
-  std::size_t memory_bytes = 0;   ///< of the device or the node
+  std::string name;                    ///< "Intel(R) Xeon(R) …", "NVIDIA H200"
+  std::string uuid;                    ///< "GPU-…", also of a MIG instance; empty where there is none
+  std::string pci;                     ///< its place on the PCI buses: "00000000:c1:00"; empty where there is none
+  std::string instruction_set;         ///< the kernels in use: "avx512_bf16+amx", "sm_90"; empty for reference
+  int threads = 1;                     ///< of the host: that compute (CPU), or make weights (CUDA)
+  std::size_t memory_bytes = 0;        ///< of the device or the node
   std::vector<std::string> libraries;  ///< "oneDNN 2.6.3", …
 };
 
@@ -126,9 +126,9 @@ class Plan {
   Device* device_;
 };
 
-/// A plan with a weight of dtype T. `bind` once; `refresh` after that, after each change of the weight's values and before
-/// the next use (weights may arrive from an optimizer or from an all-gather). Error{usage} where a plan that was never
-/// refreshed is used.
+/// A plan with a weight of dtype T. `bind` once; `refresh` after that, after each change of the weight's values and
+/// before the next use (weights may arrive from an optimizer or from an all-gather). Error{usage} where a plan that was
+/// never refreshed is used.
 class WeightPlan : public Plan {
  public:
   using Plan::Plan;
@@ -213,8 +213,8 @@ class ClassifierPlan : public WeightPlan {
   ClassifierShape shape_;
 };
 
-/// One pass of a product alone, as the device's library runs it in one of its own layouts: what the library's own benchmark
-/// times. The measured ceiling rests on it; no step uses it.
+/// One pass of a product alone, as the device's library runs it in one of its own layouts: what the library's own
+/// benchmark times. The measured ceiling rests on it; no step uses it.
 struct LibraryProduct {
   std::string layout;          ///< "plain": as the network holds the operands (but a convolution's weight packed);
                                ///< "packed": W, or x in a weight gradient, as the library likes it; "any": all of them
@@ -256,12 +256,12 @@ class Device {
   /// given back by trim() if at all. 0 where nothing is shared.
   virtual std::size_t arena_bytes() const { return 0; }
   /// Gives back the scratch memory that plans and operators share, so that what a network holds does not depend on what
-  /// was there before. Recorded graphs of the device are gone, and nothing is being recorded; plans that are still there
-  /// take what they need with their next call.
+  /// was there before. Recorded graphs of the device are gone, and nothing is being recorded; plans that are still
+  /// there take what they need with their next call.
   virtual void trim() {}
 
-  /// Host memory for asynchronous copies, at least 128-byte aligned: page-locked where that lets them run beside the host.
-  /// Not part of allocated_bytes(). Throws Error{environment} naming the bytes wanted.
+  /// Host memory for asynchronous copies, at least 128-byte aligned: page-locked where that lets them run beside the
+  /// host. Not part of allocated_bytes(). Throws Error{environment} naming the bytes wanted.
   virtual void* allocate_host(std::size_t bytes);
   virtual void free_host(void* data) noexcept;
 
@@ -273,8 +273,8 @@ class Device {
   // ---- graphs ----
   /// Whether work can be recorded. Without, begin_capture() and end_capture() throw Error{unsupported}.
   virtual bool has_graphs() const { return false; }
-  /// From here to end_capture() operators and copies inside the device, enqueued on `stream` by this thread, are recorded
-  /// and not run. Nothing else is allowed in between: no event, no copy from or to the host, no allocation, no
+  /// From here to end_capture() operators and copies inside the device, enqueued on `stream` by this thread, are
+  /// recorded and not run. Nothing else is allowed in between: no event, no copy from or to the host, no allocation, no
   /// synchronisation. All that is recorded must have run once before, so that libraries have set themselves up.
   virtual void begin_capture(Stream& stream);
   virtual std::unique_ptr<Graph> end_capture(Stream& stream);
@@ -285,8 +285,8 @@ class Device {
   virtual std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) = 0;
   virtual std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) = 0;
 
-  /// The library's ways of one pass of a product (linear_… or convolution_…), its slow reference implementations left out;
-  /// none where the device has no library.
+  /// The library's ways of one pass of a product (linear_… or convolution_…), its slow reference implementations left
+  /// out; none where the device has no library.
   virtual std::vector<LibraryProduct> library_products(const LinearShape&, Op /*pass*/) { return {}; }
   virtual std::vector<LibraryProduct> library_products(const ConvolutionShape&, Op /*pass*/) { return {}; }
 

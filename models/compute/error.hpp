@@ -24,14 +24,14 @@ class Error : public std::runtime_error {
   Failure failure_;
 };
 
-/// A C or C++ library call that failed: which API, its code, the expression and the place. Failure::environment where it
-/// failed for want of memory.
+/// A C or C++ library call that failed: which API, its code, the expression and the place. Failure::environment where
+/// it failed for want of memory.
 class ApiError : public Error {
  public:
   ApiError(const char* api, int code, const std::string& meaning, const char* expression, const char* file, int line,
            Failure failure = Failure::internal)
       : Error(failure, std::string(api) + ": " + meaning + " (code " + std::to_string(code) + ") in " + expression +
-                                     " at " + file + ":" + std::to_string(line)) {}
+                           " at " + file + ":" + std::to_string(line)) {}
 };
 
 }  // namespace tw::models

@@ -1,4 +1,4 @@
-// The collectives that a network split over ranks calls inside a step (tensor and pipeline parallelism). comm implements it.
+// What a network split over ranks calls inside a step (tensor and pipeline parallelism). comm implements it.
 #pragma once
 
 #include "models/compute/tensor.hpp"

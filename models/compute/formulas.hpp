@@ -11,8 +11,8 @@
 
 namespace tw::models::formula {
 
-/// e^x. In double: the library's. In float: 2^n · p(r), |r| ≤ ln2/2, degree-6 minimax polynomial (Cephes expf), relative
-/// error < 2e-7 on [-87, 88]; clamped outside, so that it never yields inf or a denormal.
+/// e^x. In double: the library's. In float: 2^n · p(r), |r| ≤ ln2/2, degree-6 minimax polynomial (Cephes expf),
+/// relative error < 2e-7 on [-87, 88]; clamped outside, so that it never yields inf or a denormal.
 TW_HOST_DEVICE static inline double exponential(double x) { return ::exp(x); }
 TW_HOST_DEVICE static inline float exponential(float x) {
   const float upper = 88.0f, lower = -87.0f;
@@ -31,7 +31,8 @@ TW_HOST_DEVICE static inline float exponential(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(magic) + 127u) << 23;
+  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(magic) + 127u)
+                                 << 23;
   return p * std::bit_cast<float>(exponent);
 }
 
@@ -66,12 +67,13 @@ struct AdamWState {
 
 /// `gradient` is already scaled and clipped. bias_correction_k = 1 − beta_k^step.
 template <class T>
-TW_HOST_DEVICE static inline AdamWState<T> adamw(AdamWState<T> s, T gradient, T learning_rate, T beta1, T beta2, T epsilon,
-                                                 T weight_decay, T bias_correction1, T bias_correction2) {
+TW_HOST_DEVICE static inline AdamWState<T> adamw(AdamWState<T> s, T gradient, T learning_rate, T beta1, T beta2,
+                                                 T epsilon, T weight_decay, T bias_correction1, T bias_correction2) {
   s.first_moment = beta1 * s.first_moment + (T(1) - beta1) * gradient;
   s.second_moment = beta2 * s.second_moment + (T(1) - beta2) * gradient * gradient;
   const T root = std::sqrt(s.second_moment / bias_correction2) + epsilon;
-  s.master = s.master * (T(1) - learning_rate * weight_decay) - learning_rate * (s.first_moment / bias_correction1) / root;
+  s.master =
+      s.master * (T(1) - learning_rate * weight_decay) - learning_rate * (s.first_moment / bias_correction1) / root;
   return s;
 }
 

@@ -1,5 +1,5 @@
-// The two 8-bit floats and the scale under which a tensor is stored in them (Micikevicius et al., arXiv 2209.05433), shared
-// by host and device code.
+// The two 8-bit floats and the scale under which a tensor is stored in them (Micikevicius et al., arXiv 2209.05433),
+// shared by host and device code.
 #pragma once
 
 #include <bit>

@@ -24,7 +24,7 @@ struct StepScalars {
   float bias_correction2 = 1;   ///< 1 − beta2^step
   float gradient_scale = 1;     ///< 1 / (micro-batches × ranks): turns the summed gradient into a mean
   float clip_factor = 1;        ///< written by global_norm: min(1, max_norm / norm)
-  float gradient_norm = 0;      ///< written by global_norm: L2 norm of gradient_scale / loss_scale × gradient, unclipped
+  float gradient_norm = 0;      ///< written by global_norm: unclipped L2 norm of gradient_scale/loss_scale × gradient
   // Dynamic loss scaling (fp16). Who uses it starts with loss_scale = formula::first_loss_scale; afterwards the device
   // keeps the fields below, and the host writes no more than what stands above them.
   float loss_scale = 1;         ///< the classifier multiplied its gradient by this; the optimizers divide by it
@@ -69,7 +69,7 @@ struct LayerNormBackward {
   Tensor dy, x;                 // T (rows, width); x is the normalised operator's input (s above)
   Tensor gamma;                 // T (width)
   Tensor mean, rstd;            // float32 (rows)
-  Tensor d_residual;            // T (rows, width); optional, added to dx (the gradient that by-passes the norm); may alias dx
+  Tensor d_residual;            // T (rows, width); optional, added to dx (the gradient past the norm); may alias dx
   Tensor dx;                    // T (rows, width)
   Tensor d_gamma, d_beta;       // float32 (width)
   bool accumulate = false;      ///< d_gamma, d_beta: += instead of =
@@ -78,7 +78,8 @@ struct BatchNormForward {       // training mode over (batch, height, width), at
                                 // y = [relu](norm(x)·gamma + beta [+ residual])
   Tensor x;                     // T (batch, height, width, channels)
   Tensor gamma, beta;           // float32 (channels): batch norm keeps float32 parameters in every precision
-  Tensor running_mean, running_var;  // float32 (channels); both or neither; updated with `momentum`, unbiased variance (PyTorch)
+  Tensor running_mean, running_var;  // float32 (channels); both or neither; updated with `momentum`, as in PyTorch by
+                                     // the unbiased variance
   float momentum = 0.1f, epsilon = 1e-5f;
   Tensor residual;              // T, as x; optional
   bool relu = false;
@@ -98,7 +99,7 @@ struct BatchNormBackward {
 struct MaxPoolForward {
   Tensor x;                     // T (batch, height, width, channels)
   int kernel = 3, stride = 2, padding = 1;
-  Tensor y;                     // T (batch, out_height, out_width, channels), out = (in + 2·padding − kernel)/stride + 1
+  Tensor y;                     // T (batch, out_height, out_width, channels), out: (in + 2·padding − kernel)/stride + 1
   Tensor argmax;                // int32, as y: kh·kernel + kw of the first maximum inside its window
 };
 struct MaxPoolBackward {
@@ -245,7 +246,7 @@ struct AttentionBackward {
 
 struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = mean over rows of label-smoothed cross-entropy
   std::int64_t rows = 0, in_features = 0, classes = 0;
-  float label_smoothing = 0;    ///< ε: the target distribution is (1−ε)·onehot + ε/classes (arXiv 1512.00567 §7; PyTorch)
+  float label_smoothing = 0;    ///< ε: the target is (1−ε)·onehot + ε/classes (arXiv 1512.00567 §7; PyTorch)
   DType dtype = DType::float32;
   Math math = Math::standard;
   bool operator==(const ClassifierShape&) const = default;

@@ -4,14 +4,6 @@
 
 namespace tw::models {
 
-// What each folder of the list defines.
-#define TW_BACKEND(name)                                              \
-  std::unique_ptr<Device> make_##name##_device(const DeviceOptions&); \
-  int count_##name##_devices();                                       \
-  std::string why_no_##name##_device();
-#include "models/compute/backends.def"
-#undef TW_BACKEND
-
 // A backend that was not compiled in is listed all the same, with that as its reason.
 #define TW_ABSENT_BACKEND(name)                                                         \
   std::string why_no_##name##_device() { return "not compiled into this program"; }     \
@@ -31,7 +23,6 @@ const std::vector<Backend>& backends() {
 #define TW_BACKEND(name) \
   {DeviceKind::name, #name, make_##name##_device, count_##name##_devices, why_no_##name##_device},
 #include "models/compute/backends.def"
-#undef TW_BACKEND
   };
   return list;
 }

@@ -46,7 +46,8 @@ class Dims {
   int rank_ = 0;
 };
 
-/// A dense row-major view of device memory. Images are NHWC, convolution weights (out, kh, kw, in), linear weights (out, in).
+/// A dense row-major view of device memory. Images are NHWC, convolution weights (out, kh, kw, in), linear ones
+/// (out, in).
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::float32;

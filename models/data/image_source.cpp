@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "models/compute/error.hpp"
 #include "models/compute/synthetic.hpp"
@@ -42,8 +41,7 @@ ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint
                                     " pixels have only " + std::to_string(frequencies_.size()) +
                                     " orthogonal gratings, not " + std::to_string(classes) + " classes");
   }
-  std::stable_sort(frequencies_.begin(), frequencies_.end(),
-                   [](Frequency a, Frequency b) { return a.x * a.x + a.y * a.y < b.x * b.x + b.y * b.y; });
+  std::ranges::stable_sort(frequencies_, {}, [](Frequency f) { return f.x * f.x + f.y * f.y; });
   frequencies_.resize(static_cast<std::size_t>(classes));
 }
 

@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <system_error>
 
 #include "models/compute/error.hpp"

@@ -7,7 +7,6 @@
 // alternate between two regions.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "models/catalog/optimizer_config.hpp"
+#include "models/catalog/description.hpp"
 #include "models/network/parameters.hpp"
 
 namespace tw::models {

@@ -127,9 +127,9 @@ std::vector<std::string> settle_before_measuring(const std::string& host) {
   std::vector<Warning> warnings = warnings_by_folder(host, true);
   // Of a run at work these speak, unless it has ended since.
   const auto is_told = [&](const std::string& problem) {
-    return std::find(summary.held.begin(), summary.held.end(), problem) != summary.held.end() &&
-           std::any_of(warnings.begin(), warnings.end(),
-                       [&](const Warning& one) { return problem.starts_with(one.folder.string() + ": "); });
+    return std::ranges::find(summary.held, problem) != summary.held.end() &&
+           std::ranges::any_of(warnings,
+                               [&](const Warning& one) { return problem.starts_with(one.folder.string() + ": "); });
   };
   for (const std::string& problem : summary.problems)
     if (!is_told(problem)) lines.push_back("not restored: " + host + ": " + problem);

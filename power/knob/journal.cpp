@@ -12,7 +12,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -44,10 +43,9 @@ void check_trust(int fd, const fs::path& path, bool folder) {
                       : !folder && status.st_nlink > 1      ? "has another hard link"
                                                             : nullptr;
   if (wrong)
-    throw JournalError(
-        path.string() + " " + wrong +
-        "; its settings are not trusted: check it, remove it if it is not yours, or name another "
-        "folder in TRAINWATT_RUN_DIR");
+    throw JournalError(path.string() + " " + wrong +
+                       "; its settings are not trusted: check it, remove it if it is not yours, or name another "
+                       "folder in TRAINWATT_RUN_DIR");
 }
 
 std::string read_all(int fd, const fs::path& path, std::size_t most = largest_bytes) {
@@ -109,7 +107,7 @@ struct Process {
 Process look_at(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   std::string text;
-  std::getline(file, text, '\0');  // iterators would throw of a process that ends meanwhile
+  std::getline(file, text, '\0');                // iterators would throw of a process that ends meanwhile
   const std::size_t name_end = text.rfind(')');  // a name may hold blanks and brackets
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 1));
@@ -251,7 +249,7 @@ std::string values_of(const Journal& journal) {
       const Attempt& last = entry.attempts.back();
       what += " " + set_point_text(entry.kind, last.accepted.value_or(last.requested));
     }
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.what == what; });
+    auto group = std::ranges::find(groups, what, &Group::what);
     if (group == groups.end() && groups.size() == most_groups) {
       ++others;
       continue;
@@ -280,8 +278,7 @@ std::optional<JournalFolder> JournalFolder::open(const fs::path& path, bool crea
     if (errno == ENOENT && !create) return std::nullopt;
     if (create && errno != ELOOP && errno != ENOTDIR) fail_to_keep(path);
     if (errno == ELOOP || errno == ENOTDIR)
-      throw JournalError(path.string() +
-                         " is not a folder (symbolic links are not followed): not trusted");
+      throw JournalError(path.string() + " is not a folder (symbolic links are not followed): not trusted");
     fail(path);
   }
   check_trust(folder.get(), path, true);

@@ -101,7 +101,7 @@ OtherFolders other_journal_folders() {
         name = name.substr(0, rank);
       if (user && !name.empty()) continue;
       const std::optional<uid_t> whose = user ? user : user_of(name);
-      if (!whose || !is_folder_of(path, *whose) || std::find(ours.begin(), ours.end(), path) != ours.end()) continue;
+      if (!whose || !is_folder_of(path, *whose) || std::ranges::find(ours, path) != ours.end()) continue;
       if (found.folders.size() == most || of_user[*whose] == most_of_user) {
         ++found.left_out;
         continue;

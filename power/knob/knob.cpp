@@ -41,24 +41,22 @@ std::string set_point_text(KnobKind kind, double value) {
 
 std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) {
   const std::vector<std::string>& names = names_of(kind);
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end()) return std::nullopt;
   return static_cast<double>(found - names.begin() + 1);
 }
 
 #define TW_KNOB_SOURCE(name) std::vector<KnobFinding> name##_find_knobs();
 #include "power/knob/knobs.def"
-#undef TW_KNOB_SOURCE
 
 std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   std::vector<KnobFinding> all;
 #define TW_KNOB_SOURCE(name) std::ranges::move(name##_find_knobs(), std::back_inserter(all));
 #include "power/knob/knobs.def"
-#undef TW_KNOB_SOURCE
   if (options.site.empty()) return all;
   std::vector<KnobFinding> commands = site::find_knobs(options.site, options.programs);
   std::erase_if(all, [&](const KnobFinding& other) {
-    return std::any_of(commands.begin(), commands.end(), [&](const KnobFinding& command) {
+    return std::ranges::any_of(commands, [&](const KnobFinding& command) {
       // One without a domain stands for all devices of its kind; and what is no knob gives way, too.
       return other.kind == command.kind &&
              (command.domain == site::whole_node || other.domain == command.domain || !other.knob);
@@ -104,10 +102,9 @@ PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts
   result.reset = !now;
   const KnobState state = now ? save() : KnobState();
   if (now && state == found) return result;
-  const bool ours = !now || std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+  const bool ours = !now || std::ranges::any_of(attempts, [&](const Attempt& attempt) {
     return (attempt.accepted && is_ours(attempt.requested, *attempt.accepted)) ||
-           std::any_of(state.begin(), state.end(),
-                       [&](const auto& entry) { return attempt.has_left(entry.first, entry.second); });
+           std::ranges::any_of(state, [&](const auto& entry) { return attempt.has_left(entry.first, entry.second); });
   });
   if (!ours) {
     result.reset = false;

@@ -20,8 +20,8 @@ const char* to_string(KnobKind kind);
 /// The inverse; nullopt for an unknown name.
 std::optional<KnobKind> knob_kind_from_string(const std::string& name);
 
-/// Of a kind whose set points are names (cpu_governor), all names; empty where they are numbers. A set point is then the
-/// place of its name in this list, counted from 1. Journals hold places: names are only ever added at the end.
+/// Of a kind whose set points are names (cpu_governor), all names; empty where they are numbers. A set point is then
+/// the place of its name in this list, counted from 1. Journals hold places: names are only ever added at the end.
 const std::vector<std::string>& names_of(KnobKind kind);
 /// "performance", or a number as people write it: "1305".
 std::string set_point_text(KnobKind kind, double value);

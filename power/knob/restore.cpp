@@ -16,7 +16,7 @@ RestoredSetting put_back(Knob& knob, const JournalEntry& entry) {
   try {
     std::string unread;
     const auto under_way = [](const Attempt& attempt) { return attempt.before.has_value(); };
-    if (std::any_of(entry.attempts.begin(), entry.attempts.end(), under_way))
+    if (std::ranges::any_of(entry.attempts, under_way))
       for (const auto& [key, value] : knob.save())
         if (const auto old = entry.found.find(key); old == entry.found.end() || old->second != value)
           unread += (unread.empty() ? "" : ", ") + key + " = " + value;
@@ -72,7 +72,7 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
 bool RestoreReport::complete() const { return first_kept() == nullptr; }
 
 const RestoredSetting* RestoreReport::first_kept() const {
-  const auto kept = std::find_if(settings.begin(), settings.end(), is_kept);
+  const auto kept = std::ranges::find_if(settings, is_kept);
   return kept == settings.end() ? nullptr : &*kept;
 }
 
@@ -101,8 +101,7 @@ std::string who_holds(const JournalFolder& folder) {
 }
 
 bool RestoreSummary::complete() const {
-  return problems.empty() &&
-         std::all_of(reports.begin(), reports.end(), [](const RestoreReport& report) { return report.complete(); });
+  return problems.empty() && std::ranges::all_of(reports, &RestoreReport::complete);
 }
 
 std::optional<RestoreReport> restore_from(const JournalFolder& folder, const KnobFinder& find) {
@@ -135,7 +134,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   }
   std::vector<JournalEntry> failed;
   for (auto entry = journal->entries.rbegin(); entry != journal->entries.rend(); ++entry) {
-    const auto finding = std::find_if(knobs.begin(), knobs.end(), [&](const KnobFinding& one) {
+    const auto finding = std::ranges::find_if(knobs, [&](const KnobFinding& one) {
       return one.knob && one.kind == entry->kind && one.domain == entry->domain;
     });
     if (finding == knobs.end()) {
@@ -152,7 +151,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   if (failed.empty()) {
     folder.remove();
   } else {
-    std::reverse(failed.begin(), failed.end());
+    std::ranges::reverse(failed);
     journal->entries = std::move(failed);
     folder.write(*journal);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <system_error>
 
 #include "power/knob/site.hpp"
 
@@ -83,7 +82,7 @@ void Settings::check_journal(const std::set<KnobKind>& kinds) {
 
 std::vector<std::filesystem::path> Settings::folders() const {
   std::vector<std::filesystem::path> all = journal_folders();
-  if (std::find(all.begin(), all.end(), options_.folder) == all.end()) all.push_back(options_.folder);
+  if (std::ranges::find(all, options_.folder) == all.end()) all.push_back(options_.folder);
   return all;
 }
 
@@ -95,7 +94,7 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
     throw SettingsHeld(door.path().string() + ": another run has held the lock for settings for too long: `fuser " +
                        (door.path() / "door").string() + "` names it");
   const auto is_ours = [&](const JournalEntry& entry) {
-    return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
+    return std::ranges::any_of(knobs, [&](Knob* knob) {
       return knob->kind() == entry.kind &&
              (knob->domain() == entry.domain || knob->domain() == site::whole_node || entry.domain == site::whole_node);
     });
@@ -107,7 +106,7 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
     if (path == options_.folder) continue;
     const std::optional<JournalFolder> folder = JournalFolder::open(path, false);
     const std::optional<Journal> journal = folder ? folder->read() : std::nullopt;
-    if (!journal || std::none_of(journal->entries.begin(), journal->entries.end(), is_ours)) continue;
+    if (!journal || std::ranges::none_of(journal->entries, is_ours)) continue;
     restore.folders = {path};
     RestoreSummary summary = restore_journals(restore);
     if (!summary.problems.empty()) throw SettingsHeld(summary.problems.front());
@@ -129,7 +128,7 @@ void Settings::write_journal() {
 }
 
 Settings::Held* Settings::held(const Knob* knob) {
-  const auto one = std::find_if(held_.begin(), held_.end(), [&](const Held& entry) { return entry.knob == knob; });
+  const auto one = std::ranges::find(held_, knob, &Held::knob);
   return one == held_.end() ? nullptr : &*one;
 }
 

@@ -16,7 +16,6 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -58,8 +57,6 @@ class Settings {
   /// First puts back what runs that are dead have left; what came of it stands in recovered(). Throws nothing for it: a
   /// run that sets nothing may go on.
   explicit Settings(std::vector<KnobFinding> found, SettingsOptions options = {});
-  Settings(const Settings&) = delete;
-  Settings& operator=(const Settings&) = delete;
   ~Settings();  ///< restore_all(); what failed stays in the journal, for `trainwatt restore`
 
   const std::vector<KnobFinding>& findings() const { return found_; }

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -42,7 +41,7 @@ std::optional<double> first_value(KnobKind kind, std::string_view output) {
   constexpr std::size_t looked_at = 4096;
   output = output.substr(0, looked_at);
   if (names_of(kind).empty()) {
-    const auto digit = std::find_if(output.begin(), output.end(), is_digit);
+    const auto digit = std::ranges::find_if(output, is_digit);
     if (digit == output.end()) return std::nullopt;
     const char *begin = output.data() + (digit - output.begin()), *const all_end = output.data() + output.size();
     const char* end = std::find_if_not(begin, all_end, is_digit);
@@ -157,8 +156,7 @@ class SiteKnob : public Knob {
 
   double set(double value) override {
     const KnobRange& range = commands_.range;
-    const bool listed =
-        range.values.empty() || std::find(range.values.begin(), range.values.end(), value) != range.values.end();
+    const bool listed = range.values.empty() || std::ranges::find(range.values, value) != range.values.end();
     if (!listed || value < range.minimum || value > range.maximum)
       throw NotApplied("out_of_range", commands_.domain + ": the site's file does not allow " + text_of(value));
     run(commands_.set, text_of(value));
@@ -185,7 +183,8 @@ class SiteKnob : public Knob {
 
   void restore(const KnobState& found) override {
     const auto value = found.find("value");
-    const std::optional<double> number = value == found.end() ? std::nullopt : first_value(commands_.kind, value->second);
+    const std::optional<double> number =
+        value == found.end() ? std::nullopt : first_value(commands_.kind, value->second);
     run(commands_.reset, number ? text_of(*number) : "");
     if (!number) return;
     if (const std::optional<double> now = get(); now && !same(*now, *number))
@@ -212,7 +211,7 @@ class SiteKnob : public Knob {
     }
     std::string said = result.output.substr(0, 200);
     while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
-    std::replace(said.begin(), said.end(), '\n', ' ');
+    std::ranges::replace(said, '\n', ' ');
     if (result.timed_out) throw NotApplied("refused", what + " was stopped: it took over a minute");
     if (result.exit_code != 0)
       throw NotApplied("refused", what + " ended with code " + std::to_string(result.exit_code) + ": " + said);
@@ -261,8 +260,7 @@ Commands parse(const Json& entry) {
   commands.reset = words("reset", true);
   commands.get = words("get", false);
   const auto takes_value = [](const Words& list) {
-    return std::any_of(list.begin(), list.end(),
-                       [](const std::string& word) { return word.find("{value}") != std::string::npos; });
+    return std::ranges::any_of(list, [](const std::string& word) { return word.find("{value}") != std::string::npos; });
   };
   if (!takes_value(commands.set)) throw std::runtime_error("\"set\" has no {value}");
   if (takes_value(commands.reset) && commands.get.empty())
@@ -284,7 +282,7 @@ Commands parse(const Json& entry) {
       if (!one) throw std::runtime_error("\"values\": " + value.dump() + " is no " + to_string(*kind));
       range.values.push_back(*one);
     }
-    std::sort(range.values.begin(), range.values.end());
+    std::ranges::sort(range.values);
     if (range.values.empty()) throw std::runtime_error("\"values\" is empty");
     range.minimum = range.values.front(), range.maximum = range.values.back();
   } else if (!names_of(*kind).empty()) {
@@ -307,9 +305,9 @@ bool is_nearly_knobs(std::string key) {
   if (key.size() != ours.size()) return false;
   int differing = 0;
   for (std::size_t i = 0; i < key.size(); ++i) differing += key[i] != ours[i];
-  std::sort(key.begin(), key.end());
+  std::ranges::sort(key);
   std::string letters = ours;
-  std::sort(letters.begin(), letters.end());
+  std::ranges::sort(letters);
   return differing <= 1 || (differing == 2 && key == letters);
 }
 
@@ -331,8 +329,7 @@ std::string read_trusted(const std::filesystem::path& file) {
   if (text.size() > largest_bytes) throw SiteError(file.string() + ": too large for a site file (maximum 1 MiB)");
   if (count < 0) fail(error);
   if (geteuid() == 0 && (status.st_uid != 0 || (status.st_mode & 022) != 0))
-    throw SiteError(file.string() +
-                    ": not used as root: the file must be owned by root and writable only by root");
+    throw SiteError(file.string() + ": not used as root: the file must be owned by root and writable only by root");
   return text;
 }
 
@@ -351,8 +348,7 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
     });
     if (!site.is_object()) throw std::runtime_error("is not an object with a list \"knobs\"");
     for (const auto& [key, value] : site.items())
-      if (is_nearly_knobs(key))
-        throw std::runtime_error("\"" + key + "\" is an unknown key: did you mean \"knobs\"?");
+      if (is_nearly_knobs(key)) throw std::runtime_error("\"" + key + "\" is an unknown key: did you mean \"knobs\"?");
     const Json knobs = site.value("knobs", Json::array());
     if (!knobs.is_array()) throw std::runtime_error("\"knobs\" is not a list");
     for (std::size_t i = 0; i < knobs.size(); ++i) {

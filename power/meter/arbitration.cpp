@@ -1,4 +1,4 @@
-#include "power/meter/arbitration.hpp"
+#include "power/meter/energy_meter.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -56,7 +56,7 @@ struct Candidate {
   }
   bool covers(const MeterFinding& absent) const { return best.count(id_of(absent.domain)) > 0; }
   bool is_complete() const {
-    return std::all_of(missing.begin(), missing.end(), [this](const MeterFinding* one) { return covers(*one); });
+    return std::ranges::all_of(missing, [this](const MeterFinding* one) { return covers(*one); });
   }
   EnergyMethod worst_method() const {
     EnergyMethod worst = EnergyMethod::counter;

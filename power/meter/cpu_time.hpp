@@ -19,7 +19,7 @@ inline double clock_seconds(clockid_t clock) {
 inline double thread_cpu_seconds() { return clock_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 /// CPU time that a running thread has used; 0 where there is none.
-inline double cpu_seconds_of(std::thread& thread) {
+inline double cpu_seconds_of(std::jthread& thread) {
   clockid_t clock{};
   return thread.joinable() && pthread_getcpuclockid(thread.native_handle(), &clock) == 0 ? clock_seconds(clock) : 0;
 }

@@ -1,10 +1,7 @@
 #include "power/meter/energy_meter.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
-
-#include "power/meter/arbitration.hpp"
 
 namespace tw::power {
 
@@ -25,13 +22,11 @@ double default_maximum_watts(EnergyScope scope) {
 
 #define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
 #include "power/meter/sources.def"
-#undef TW_ENERGY_SOURCE
 
 std::vector<MeterFinding> find_meters(const MeterOptions& options, const ChooseMeters& choose) {
   std::vector<MeterFinding> all;
 #define TW_ENERGY_SOURCE(name) std::ranges::move(name##_find_meters(options), std::back_inserter(all));
 #include "power/meter/sources.def"
-#undef TW_ENERGY_SOURCE
   if (choose) choose(all);
   arbitrate(all);
   return all;

@@ -131,10 +131,22 @@ struct MeterOptions {
 
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
-/// "not_visible", before power/meter/arbitration.hpp decides what is counted.
+/// "not_visible", before arbitrate() decides what is counted.
 /// Takes up to two seconds a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});
+
+/// Sets `counted` and `reason` so that no joule stands twice in a scope (power/README.md), whatever sources there are.
+/// Sources have told their own sensors apart already; what they left with a reason stays as it is.
+///
+/// Of each scope one source is counted, as a whole: two sources name the same silicon differently, so that a mixture
+/// could count it twice. Exception: GPUs have names of their own (NVML's UUID, an AMD card's PCI address, the same to
+/// AMD SMI and to the kernel's sensor) and are one source, of which each GPU's best meter counts. Order of trust: a
+/// source none of whose sensors is missing; then counters before integrated power; then as in the table of
+/// arbitration.cpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
+/// whose joules are counted elsewhere loses its scope: nothing is missing from the total. An estimate is never counted:
+/// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is nobody's to miss.
+void arbitrate(std::vector<MeterFinding>& findings);
 
 }  // namespace tw::power

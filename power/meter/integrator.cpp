@@ -11,7 +11,7 @@ namespace tw::power {
 using Clock = std::chrono::steady_clock;
 
 namespace {
-constexpr std::size_t most_gaps = 256;  // kept apart; what comes later widens the last one
+constexpr std::size_t most_gaps = 256;     // kept apart; what comes later widens the last one
 constexpr std::size_t most_pauses = 1024;  // kept apart; the oldest two then become one
 }  // namespace
 
@@ -22,17 +22,7 @@ PowerIntegrator::PowerIntegrator(std::string domain, std::function<double()> rea
   sample();
   if (failure_) std::rethrow_exception(failure_);
   joules_ = 0;  // the first sample only opens the first trapezoid
-  if (!options_.sample_on_read) thread_ = std::thread([this] { run(); });
-}
-
-PowerIntegrator::~PowerIntegrator() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  thread_.join();
+  if (!options_.sample_on_read) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 void PowerIntegrator::sample() {
@@ -107,11 +97,12 @@ double PowerIntegrator::longest_period_seconds(const EnergySample& from, const E
   return std::max(longest, seconds_between(last_time_, to.time));  // held, not sampled
 }
 
-void PowerIntegrator::run() {
+void PowerIntegrator::run(const std::stop_token& stop) {
   const auto period = duration_of(options_.period_seconds);
   std::unique_lock lock(mutex_);
   // Deadlines are absolute, so that the time a reading takes does not add up; one that was missed is not made up for.
-  for (auto deadline = Clock::now() + period; !wake_.wait_until(lock, deadline, [this] { return stop_; });
+  for (auto deadline = Clock::now() + period;
+       !wake_.wait_until(lock, stop, deadline, [&] { return stop.stop_requested(); });
        deadline = std::max(deadline + period, Clock::now())) {
     lock.unlock();
     sample();

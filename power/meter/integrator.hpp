@@ -6,9 +6,9 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "power/meter/cpu_time.hpp"
@@ -34,9 +34,6 @@ class PowerIntegrator {
   /// `read_watts` throws std::system_error where the sensor does not answer; a value that is no power (negative, not
   /// finite) counts as that. Calls never overlap. The first is made here, and its exception leaves the constructor.
   PowerIntegrator(std::string domain, std::function<double()> read_watts, const IntegratorOptions& options = {});
-  ~PowerIntegrator();
-  PowerIntegrator(const PowerIntegrator&) = delete;
-  PowerIntegrator& operator=(const PowerIntegrator&) = delete;
 
   /// Joules since construction. Throws what the sensor threw while it does not answer; a window that holds such a time
   /// has no joules.
@@ -52,7 +49,7 @@ class PowerIntegrator {
  private:
   using Time = std::chrono::steady_clock::time_point;
   void sample();  // the sensor's own time is between its call and its return
-  void run();
+  void run(const std::stop_token& stop);
 
   std::string domain_;
   std::function<double()> read_watts_;
@@ -72,9 +69,8 @@ class PowerIntegrator {
   };
   std::deque<Pause> pauses_;  // the latest: windows follow each other
   std::exception_ptr failure_;
-  bool stop_ = false;
-  std::condition_variable wake_;
-  std::thread thread_;  // last: it uses all of the above
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: it uses all of the above
 };
 
 }  // namespace tw::power

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "power/meter/number_text.hpp"
-#include "power/meter/uncertainty.hpp"
 
 namespace tw::power {
 namespace {

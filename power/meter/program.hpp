@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>

@@ -32,17 +32,7 @@ EnergyReader::EnergyReader(std::vector<MeterFinding> findings)
     else
       states_[i].reading = {std::nullopt, findings_[i].reason, findings_[i].detail};
   }
-  if (std::isfinite(interval_seconds_)) thread_ = std::thread([this] { run(); });
-}
-
-EnergyReader::~EnergyReader() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  thread_.join();
+  if (std::isfinite(interval_seconds_)) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 EnergySnapshot EnergyReader::snapshot() {
@@ -114,8 +104,8 @@ void EnergyReader::read(std::size_t finding) {
     if (gap_seconds > meter.wrap_seconds())
       break_off(meter.may_wrap() ? "wrapped" : "gap",
                 findings_[finding].domain + ": not read for " + number_text(gap_seconds) + " s, and may " +
-                    (meter.may_wrap() ? "wrap" : "stop unnoticed") + " within " +
-                    number_text(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
+                    (meter.may_wrap() ? "wrap" : "stop unnoticed") + " within " + number_text(meter.wrap_seconds()) +
+                    " s: was the process stopped or the node overloaded?");
     state.reading.sample = sample;
     if (state.judge) state.judge->feed(sample, taken.count());
   } catch (const CounterReset& error) {
@@ -134,9 +124,9 @@ EnergyReader::Time EnergyReader::deadline(std::size_t finding) const {
   return states_[finding].asked + duration_of(seconds);
 }
 
-void EnergyReader::run() {
+void EnergyReader::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (!stop_) {
+  while (!stop.stop_requested()) {
     called_ = false;
     Time next = Time::max();
     for (std::size_t i = 0; i < findings_.size(); ++i) {
@@ -144,11 +134,11 @@ void EnergyReader::run() {
       if (deadline(i) <= Clock::now()) read(i);
       next = std::min(next, deadline(i));
     }
-    const auto is_called = [this] { return stop_ || called_; };
+    const auto is_called = [this] { return called_; };
     if (next == Time::max())
-      wake_.wait(lock, is_called);
+      wake_.wait(lock, stop, is_called);
     else
-      wake_.wait_until(lock, next, is_called);
+      wake_.wait_until(lock, stop, next, is_called);
   }
 }
 

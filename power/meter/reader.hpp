@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,9 +38,6 @@ struct EnergySnapshot {
 class EnergyReader {
  public:
   explicit EnergyReader(std::vector<MeterFinding> findings);
-  ~EnergyReader();
-  EnergyReader(const EnergyReader&) = delete;
-  EnergyReader& operator=(const EnergyReader&) = delete;
 
   const std::vector<MeterFinding>& findings() const { return findings_; }
   /// Reads all meters now.
@@ -70,15 +68,15 @@ class EnergyReader {
   void read_all(EnergySnapshot& into);
   /// When the thread must read it, if nobody else does.
   Time deadline(std::size_t finding) const;
-  void run();
+  void run(const std::stop_token& stop);
 
   std::vector<MeterFinding> findings_;
   std::vector<State> states_;
   double interval_seconds_, expected_seconds_;
-  bool stop_ = false, called_ = false;  // called_: the deadlines have changed
+  bool called_ = false;  // the deadlines have changed
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::thread thread_;  // last: it uses all of the above
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: it uses all of the above
 };
 
 }  // namespace tw::power

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cmath>
 #include <system_error>
-#include <utility>
 
 namespace tw::power {
 

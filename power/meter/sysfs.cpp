@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <system_error>
 
 namespace tw::power::sysfs {
 namespace {
@@ -114,7 +113,7 @@ std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& f
   std::vector<std::filesystem::path> entries;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) entries.push_back(entry.path());
-  std::sort(entries.begin(), entries.end());
+  std::ranges::sort(entries);
   return entries;
 }
 
@@ -122,7 +121,7 @@ std::string pci_address(const std::filesystem::path& device) {
   std::error_code error;
   const std::string name = std::filesystem::canonical(device, error).filename().string();
   const bool is_address =
-      !error && name.size() >= 12 && name[name.size() - 2] == '.' && std::count(name.begin(), name.end(), ':') == 2;
+      !error && name.size() >= 12 && name[name.size() - 2] == '.' && std::ranges::count(name, ':') == 2;
   return is_address ? name : std::string();
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <utility>
 #include <vector>
 
 #include "power/meter/sysfs.hpp"

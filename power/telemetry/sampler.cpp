@@ -26,13 +26,14 @@ void merge(SeriesPoint& into, const SeriesPoint& next) {
 /// A counter that only rises has its first reading as the least and its last as the greatest. One that began anew (its
 /// driver was loaded again) has not: how far it rose in all nobody knows.
 bool has_fallen(const std::vector<SeriesPoint>& points, double first, double last) {
-  return std::ranges::any_of(
-      points, [&](const SeriesPoint& point) { return point.minimum < first || point.maximum > last; });
+  return std::ranges::any_of(points,
+                             [&](const SeriesPoint& point) { return point.minimum < first || point.maximum > last; });
 }
 
 }  // namespace
 
-Sampler::Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds, std::size_t most_points)
+Sampler::Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds,
+                 std::size_t most_points)
     : findings_(std::move(findings)),
       reader_(reader),
       period_seconds_(period_seconds),
@@ -48,7 +49,7 @@ Sampler::Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, d
     const EnergyMeter* meter = reader_->findings()[i].meter.get();
     if (meter == nullptr) continue;
     reads_meters_ = true;
-    const bool shown = std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& track) {
+    const bool shown = std::ranges::any_of(tracks_, [&](const Track& track) {
       return track.series.channel.domain == meter->domain() && track.series.channel.quantity == "power_w";
     });
     if (shown) continue;
@@ -71,23 +72,18 @@ void Sampler::begin() {
     track.first.reset(), track.last.reset();
   }
   for (Meter& meter : meters_) meter.from.reset();
-  stop_ = false;
   start_ = Clock::now();
   sample();
   thread_seconds_ = 0;
   if (reader_) reader_seconds_ = reader_->cpu_seconds();
   if (reads_meters_) reader_->expect_snapshots(period_seconds_);
-  if (!tracks_.empty() || beside_) thread_ = std::thread([this] { run(); });
+  if (!tracks_.empty() || beside_) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 Sampled Sampler::end() {
   Sampled sampled;
   if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
+    thread_.request_stop();
     thread_.join();
     sample();
   }
@@ -107,7 +103,7 @@ void Sampler::sample() {
   for (std::size_t i = 0; i < findings_.size(); ++i) {
     if (!findings_[i].telemetry) continue;
     const std::span<double> values(values_.data(), findings_[i].telemetry->channels().size());
-    std::fill(values.begin(), values.end(), std::nan(""));
+    std::ranges::fill(values, std::nan(""));
     findings_[i].telemetry->read(values);
     const double now = seconds(Clock::now() - start_);
     for (std::size_t c = 0; c < values.size(); ++c) add(tracks_[first_track_[i] + c], now, values[c]);
@@ -155,12 +151,12 @@ void Sampler::add(Track& track, double time_seconds, double value) const {
   points.push_back(one);
 }
 
-void Sampler::run() {
+void Sampler::run(const std::stop_token& stop) {
   const double cpu_before = thread_cpu_seconds();
   const auto period = duration_of(period_seconds_);
   Clock::time_point deadline = start_ + period;
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_until(lock, deadline, [this] { return stop_; })) {
+  while (!wake_.wait_until(lock, stop, deadline, [&] { return stop.stop_requested(); })) {
     lock.unlock();
     sample();
     if (beside_) beside_();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -35,8 +36,8 @@ struct Sampled {
 };
 
 /// Reads at a fixed rate between begin() and end(), in a thread that sleeps between absolute deadlines; none runs
-/// otherwise. Memory is bounded: when a series is full, neighbours are merged, with their least and greatest values kept.
-/// A deadline that was missed is not made up for. One per node, beside the node's EnergyReader.
+/// otherwise. Memory is bounded: when a series is full, neighbours are merged, with their least and greatest values
+/// kept. A deadline that was missed is not made up for. One per node, beside the node's EnergyReader.
 class Sampler {
  public:
   /// `reader` may be null; it must outlive this. Its meters appear as "power_w" of their domain, where the telemetry
@@ -45,8 +46,6 @@ class Sampler {
   Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds = 0.1,
           std::size_t most_points = 128);
   ~Sampler();
-  Sampler(const Sampler&) = delete;
-  Sampler& operator=(const Sampler&) = delete;
 
   const std::vector<TelemetryFinding>& findings() const { return findings_; }
   double period_seconds() const { return period_seconds_; }
@@ -73,7 +72,7 @@ class Sampler {
 
   void sample();
   void add(Track& track, double time_seconds, double value) const;
-  void run();
+  void run(const std::stop_token& stop);
 
   std::vector<TelemetryFinding> findings_;
   EnergyReader* reader_;
@@ -88,10 +87,9 @@ class Sampler {
   EnergySnapshot snapshot_;
   Clock::time_point start_;
   double thread_seconds_ = 0, reader_seconds_ = 0;
-  bool stop_ = false;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::thread thread_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
 };
 
 }  // namespace tw::power

@@ -1,4 +1,4 @@
-// What is read along a window besides joules: power, temperature, clocks, utilisation, counters of throttling and errors.
+// Read along a window besides joules: power, temperature, clocks, utilisation, counters of throttling and errors.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@ namespace tw::power {
 /// One quantity of one device. The unit is in the quantity's name, as in a report's keys.
 struct Channel {
   std::string domain;  ///< as a meter's: "nvml:GPU-…", "cpu", "rapl:package-0"
-  /// Of the moment: "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "cpu_clock_mhz", "utilisation" (share
-  /// of time in which a kernel ran), "sm_active" (share of the multiprocessors' time).
-  /// Cumulative: "throttle_power_cap_s", "throttle_thermal_s", "throttle_brake_s" (time so far), "throttle_thermal_events",
-  /// "ecc_errors", "xid_errors" (numbers so far).
+  /// Of the moment: "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "cpu_clock_mhz", "utilisation"
+  /// (share of time in which a kernel ran), "sm_active" (share of the multiprocessors' time).
+  /// Cumulative: "throttle_power_cap_s", "throttle_thermal_s", "throttle_brake_s" (time so far),
+  /// "throttle_thermal_events", "ecc_errors", "xid_errors" (numbers so far).
   std::string quantity;
   bool cumulative = false;  ///< only the difference between two readings says something
 };

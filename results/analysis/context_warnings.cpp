@@ -28,8 +28,7 @@ const HostInfo* find_host(std::span<const HostInfo> hosts, const std::string& na
 }
 
 /// The ranks of each host that compute on CPUs.
-std::map<std::string, std::vector<const DeviceEntry*>> cpu_ranks(
-    std::span<const DeviceEntry> devices) {
+std::map<std::string, std::vector<const DeviceEntry*>> cpu_ranks(std::span<const DeviceEntry> devices) {
   std::map<std::string, std::vector<const DeviceEntry*>> by_host;
   for (const DeviceEntry& device : devices)
     if (device.kind == "cpu") by_host[device.host].push_back(&device);
@@ -52,8 +51,8 @@ std::optional<double> quota(const HostInfo& host) {
 
 }  // namespace
 
-std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices,
-                                          std::span<const HostInfo> hosts, int threads_requested) {
+std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts,
+                                          int threads_requested) {
   std::vector<Warning> warnings;
   for (const auto& [name, ranks] : cpu_ranks(devices)) {
     const HostInfo* host = find_host(hosts, name);
@@ -77,8 +76,7 @@ std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices,
   return warnings;
 }
 
-std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
-                                           std::span<const HostInfo> hosts) {
+std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts) {
   std::vector<Warning> warnings;
   for (const auto& [name, ranks] : cpu_ranks(devices)) {
     std::set<int> cpus;
@@ -92,9 +90,9 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
     const std::string running = count(ranks.size(), "rank") + " on " + name + " run " + count(threads, "thread");
     if (known && threads > cpus.size()) {
       const std::size_t fewer = cpus.size() / ranks.size();  // 0: a thread of each is too many
-      warnings.push_back({Flag::oversubscribed,
-                          running + " on " + count(cpus.size(), "CPU") + ": they wait for each other; use fewer ranks" +
-                              (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
+      warnings.push_back({Flag::oversubscribed, running + " on " + count(cpus.size(), "CPU") +
+                                                    ": they wait for each other; use fewer ranks" +
+                                                    (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
       continue;
     }
     const HostInfo* host = find_host(hosts, name);
@@ -102,8 +100,8 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
     if (limit && static_cast<double>(threads) > *limit)
       warnings.push_back(
           {Flag::oversubscribed, running + ", but the control group allows " + *host->cgroup_cpu_limit +
-                                 ": the kernel will stop them for part of each period; ask for more CPUs or pass "
-                                 "--threads"});
+                                     ": the kernel will stop them for part of each period; ask for more CPUs or pass "
+                                     "--threads"});
   }
   return warnings;
 }
@@ -116,10 +114,10 @@ std::vector<Warning> warn_shared_gpus(std::span<const DeviceEntry> devices) {
   for (const auto& [gpu, ranks] : ranks_of)
     if (ranks.size() > 1)
       warnings.push_back(
-          {Flag::shared_gpu, count(ranks.size(), "rank") + " (" + text::join(ranks, ", ") +
-                                          ") share " + gpu.second + " on " + gpu.first +
-                                          ": they wait for each other, and gradients pass through the host; do not "
-                                          "publish these figures; start one rank per GPU"});
+          {Flag::shared_gpu, count(ranks.size(), "rank") + " (" + text::join(ranks, ", ") + ") share " + gpu.second +
+                                 " on " + gpu.first +
+                                 ": they wait for each other, and gradients pass through the host; do not "
+                                 "publish these figures; start one rank per GPU"});
   return warnings;
 }
 
@@ -136,10 +134,11 @@ std::vector<Warning> warn_unequal_hosts(std::span<const HostInfo> hosts) {
     differs("cores", std::to_string(first.cores), std::to_string(host.cores));
     differs("governor", first.cpu_governor.value_or("unknown"), host.cpu_governor.value_or("unknown"));
     const double a = static_cast<double>(first.memory_bytes), b = static_cast<double>(host.memory_bytes);
-    if (std::abs(a - b) > 0.05 * std::max(a, b)) differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
+    if (std::abs(a - b) > 0.05 * std::max(a, b))
+      differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
     if (!difference.empty())
       warnings.push_back({Flag::unequal_hosts, first.name + " and " + host.name + " differ (" + difference +
-                                               "): the slowest node sets the pace; run on equal nodes"});
+                                                   "): the slowest node sets the pace; run on equal nodes"});
   }
   return warnings;
 }
@@ -150,9 +149,9 @@ std::vector<Warning> warn_steal(std::span<const HostInfo> hosts) {
     if (!(host.steal_share_since_boot > 0.01)) continue;
     char percent[32];
     std::snprintf(percent, sizeof percent, "%.1f %%", 100 * *host.steal_share_since_boot);
-    warnings.push_back({Flag::steal,
-                        "the hypervisor of " + host.name + " has given " + percent +
-                            " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
+    warnings.push_back(
+        {Flag::steal, "the hypervisor of " + host.name + " has given " + percent +
+                          " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
   }
   return warnings;
 }
@@ -166,8 +165,9 @@ std::vector<Warning> warn_governor(std::span<const HostInfo> hosts) {
         host.cpu_governor->find("conservative") == std::string::npos)
       continue;
     warnings.push_back(
-        {Flag::governor, host.name + " runs the CPU governor " + *host.cpu_governor +
-                         ": clocks may stay low; cpupower frequency-set -g performance (root) makes runs comparable"});
+        {Flag::governor,
+         host.name + " runs the CPU governor " + *host.cpu_governor +
+             ": clocks may stay low; cpupower frequency-set -g performance (root) makes runs comparable"});
   }
   return warnings;
 }
@@ -176,8 +176,9 @@ std::vector<Warning> warn_disk_space(std::optional<std::uint64_t> available_byte
                                      const std::string& folder) {
   if (!available_bytes || *available_bytes >= needed_bytes) return {};
   return {{Flag::low_disk, "little disk space for " + folder + ": " +
-                           (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) + " free, " +
-                           amount(needed_bytes) + " recommended: free some, or choose another folder with --out"}};
+                               (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) +
+                               " free, " + amount(needed_bytes) +
+                               " recommended: free some, or choose another folder with --out"}};
 }
 
 std::vector<Warning> warn_debug_build(const std::map<std::string, std::string>& versions) {

@@ -16,9 +16,7 @@ using Json = nlohmann::ordered_json;
 
 /// Google Benchmark's programs warn of it.
 bool is_debug(const Report& report) {
-  return std::ranges::any_of(report.records, [](const Record& record) {
-    return has_flag(record, Flag::debug_build);
-  });
+  return std::ranges::any_of(report.records, [](const Record& record) { return has_flag(record, Flag::debug_build); });
 }
 
 /// Its own programs read one host.

@@ -8,7 +8,6 @@ namespace {
 constexpr ExportFormat formats[] = {
 #define TRAINWATT_EXPORT(name, file, takes_cost, write) {name, file, takes_cost, write},
 #include "results/export/exports.def"
-#undef TRAINWATT_EXPORT
 };
 
 }  // namespace

@@ -21,7 +21,6 @@ struct ExportOptions {
 #define TRAINWATT_EXPORT(name, file, takes_cost, write) \
   std::string write(const Report& report, const ExportOptions& options);
 #include "results/export/exports.def"
-#undef TRAINWATT_EXPORT
 
 struct ExportFormat {
   std::string_view name, file;  ///< "csv", "report.csv"

@@ -71,8 +71,7 @@ std::string to_markdown(const Report& raw, const ExportOptions& options) {
                                       plain(report.program.git_commit));
   out += context_lines(report) + "\n";
   if (report.records.empty()) return out + "No points were run.\n";
-  if (options.order.merit != nullptr)
-    out += "Order: " + plain(explain(options.order, report.records)) + ". ";
+  if (options.order.merit != nullptr) out += "Order: " + plain(explain(options.order, report.records)) + ". ";
   out += "In brackets: 95 % intervals over trials; below 3 trials there are none.\n\n";
 
   const std::vector<Column> numbers = number_columns(report.records, Intervals::in_cell, options.order);

@@ -173,7 +173,8 @@ std::string to_prometheus(const Report& raw, const ExportOptions& options) {
     out.add("trainwatt_point_valid", "Whether the point counts (1) or not (0: invalid, unsupported or failed).",
             {{"point", ids[i]}}, is_valid(record) ? 1 : 0);
     for (const FlagName& flag : record.verdict.flags)
-      out.add("trainwatt_point_flag", "Flags of a point's verdict, each 1.", {{"point", ids[i]}, {"flag", flag.name}}, 1);
+      out.add("trainwatt_point_flag", "Flags of a point's verdict, each 1.", {{"point", ids[i]}, {"flag", flag.name}},
+              1);
     if (!is_valid(record)) continue;  // its figures do not count
     add_figures(out, record, {{"point", ids[i]}});
     add_meters(out, record, ids[i]);

@@ -34,8 +34,6 @@ class Workbook {
 
   Workbook();
   ~Workbook();
-  Workbook(const Workbook&) = delete;
-  Workbook& operator=(const Workbook&) = delete;
 
   void properties(const Report& report);
   /// A sheet with its head; rows come until the next one.

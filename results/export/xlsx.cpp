@@ -281,8 +281,7 @@ void sensitivity_sheet(Workbook& book, const CostReport& cost) {
   for (const RecordCost& record : cost.records)
     for (const Sensitivity& one : record.sensitivity)
       book.row({words(record.id), words(words::per(record.of)), words(one.input), figure(one.base), figure(one.low),
-                figure(one.high), figure(one.cost_low), figure(one.cost_high),
-                figure(one.cost_base)});
+                figure(one.high), figure(one.cost_low), figure(one.cost_high), figure(one.cost_base)});
   book.end();
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "results/html/html_static.hpp"
 #include "results/html/page.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -135,9 +134,8 @@ std::string csp_hash(const std::string& element) {
 CostReport printable(CostReport cost, const Report& report) {
   using text::printable;
   cost.currency = printable(cost.currency);
-  for (std::string* text :
-       {&cost.price.name, &cost.price.note, &cost.price.file, &cost.price.file_note, &cost.price.pue_source,
-        &cost.price.machine_note})
+  for (std::string* text : {&cost.price.name, &cost.price.note, &cost.price.file, &cost.price.file_note,
+                            &cost.price.pue_source, &cost.price.machine_note})
     *text = printable(*text);
   for (std::size_t r = 0; r < cost.records.size(); ++r) {
     RecordCost& one = cost.records[r];

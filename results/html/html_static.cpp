@@ -1,5 +1,5 @@
 // The page without scripts. Elements and classes are those of results/html/page.js, so that one style serves both.
-#include "results/html/html_static.hpp"
+#include "results/html/page.hpp"
 
 #include <fmt/format.h>
 

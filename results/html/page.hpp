@@ -1,5 +1,6 @@
 // What the HTML page shows, as plain data: words, tables and charts that are already chosen and worded, so that the
-// page's own script only draws. Built from reports by page_*.cpp, written by html.cpp; internal to results/.
+// page's own script only draws. Built from reports by page_*.cpp, written by html.cpp and
+// html_static.cpp; internal to results/.
 #pragma once
 
 #include <optional>
@@ -11,6 +12,16 @@
 #include "results/compare/comparison.hpp"
 #include "results/html/html.hpp"
 #include "results/record/record.hpp"
+
+namespace tw::results {
+
+// The page's own parts, compiled in.
+std::string html_template();       ///< results/html/page.html
+std::string html_style();          ///< results/html/page.css
+std::string html_script();         ///< results/html/charts.js, then page.js
+std::string html_chart_library();  ///< Chart.js; empty where the build had none
+
+}  // namespace tw::results
 
 namespace tw::results::page {
 
@@ -45,9 +56,9 @@ struct Datum {
 };
 struct DataSet {
   std::string label;
-  int color = 0;            ///< place in the page's palette
-  std::string style = {};   ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
-  std::vector<Datum> data = {};   ///< of bars and stacks one for each category
+  int color = 0;                 ///< place in the page's palette
+  std::string style = {};        ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
+  std::vector<Datum> data = {};  ///< of bars and stacks one for each category
   std::optional<int> shape = {};  ///< of its dots, place among the page's; absent: as the colour
 };
 struct Chart {
@@ -58,9 +69,9 @@ struct Chart {
   std::vector<std::string> categories;  ///< of bars, stacks and tornados
   std::optional<double> line;           ///< across the chart: a target, parity
   std::string line_label;
-  bool from_zero = true;     ///< whether the axis of figures begins at 0; no axis goes below it where no figure does
+  bool from_zero = true;  ///< whether the axis of figures begins at 0; no axis goes below it where no figure does
   std::optional<double> end = {};  ///< of the axis of stacks, where nothing reaches beyond it
-  bool logarithmic = false;  ///< the axis of bars: of ratios, which lie as far above 1 as their inverse below
+  bool logarithmic = false;        ///< the axis of bars: of ratios, which lie as far above 1 as their inverse below
   std::vector<DataSet> sets;
   Table table;  ///< the same figures to read
 };
@@ -71,10 +82,10 @@ struct Choice {
 };
 using Block = std::variant<Words, Table, Chart, Choice>;
 struct Section {
-  std::string id, title, lead;  ///< id: of the HTML element
+  std::string id, title, lead;     ///< id: of the HTML element
   std::vector<Block> blocks = {};  ///< never empty: what is absent is a sentence with its reason
-  bool absent = false;          ///< the report has nothing for it: its sentence is listed behind all other sections
-  bool folded = false;          ///< behind its title until asked for; printed all the same
+  bool absent = false;             ///< the report has nothing for it: its sentence is listed behind all other sections
+  bool folded = false;             ///< behind its title until asked for; printed all the same
   void say(const std::string& words, const std::string& look) { blocks.emplace_back(Words(words, look)); }
   /// Unless it is empty.
   void add(Table table) {
@@ -116,6 +127,34 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
+/// What tells points apart, and what they share, in words. An id is read as the plan writes it, parts joined by '/':
+/// "gpt2-tiny/bf16/mb8/t128/acc4/np2/gpu_clock=810"; a part of another form stays as it is.
+struct ShortNames {
+  std::vector<std::string> names;  ///< one for each id: "bf16, accumulate 4"; different ids have different names
+  std::string shared;              ///< "micro-batch 8, 128 tokens, 2 processes"; empty where nothing is left out
+};
+/// `keep_network`: the first part is said even where all share it.
+ShortNames short_names(const std::vector<std::string>& ids, bool keep_network);
+
+/// "A: " where there are several systems; empty of one.
+std::string whose(const std::vector<HtmlSystem>& systems, const HtmlSystem& system);
+
+/// For each system, for each record: the short name with the whole id (Words::tip), both after whose() they are.
+std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& systems);
+
+/// "2 nodes (AMD EPYC 7502P, 8 x NVIDIA H100), 8 processes"; empty where the report does not say.
+std::string machine_words(const Report& report);
+
+/// Whether something was run and no point has joules of any scope.
+bool lacks_energy(const Report& report);
+bool all_lack_energy(const std::vector<HtmlSystem>& systems);
+/// That of these systems energy was not measured, and why in a sentence; the reason of each meter behind it
+/// (Words::more). One for all systems of which the same is said; none where all have joules.
+std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems);
+
+/// Whether a search over settings could be run on the machine: some device accepted a set point.
+bool has_knob(const Report& report);
+
 /// samples/s, or to a target the seconds.
 std::optional<Estimate> speed_of(const Record& record);
 Words number(std::string words);           ///< a cell that holds a figure
@@ -152,5 +191,13 @@ Section provenance_section(const std::vector<HtmlSystem>& systems);
 
 /// All of the above. `systems` are printable already.
 Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
+
+// ---- html_static.cpp: what needs no script (previews in mail) ----
+/// Text as it may stand between tags and in an attribute's value in double quotes.
+std::string for_text(const std::string& raw);
+
+/// Title, answer, cards, what to keep in mind and Page::main_tables as HTML. The page's script replaces it as a whole
+/// (#page) by what it draws, so that nothing is there twice. Every text passes for_text().
+std::string static_html(const Page& page, const std::string& made_by);
 
 }  // namespace tw::results::page

@@ -12,7 +12,6 @@
 #include "results/analysis/statistics.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
@@ -103,13 +102,11 @@ void add_group(Page& page, const Group& group) {
   if (to_target) {
     page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, text::duration(fastest.figure),
                                          fastest.place->name, alike_words(fastest)));
-    page.cards.push_back(
-        {"Time to target, " + group.name, text::duration(fastest.figure.value), fastest.place->name});
+    page.cards.push_back({"Time to target, " + group.name, text::duration(fastest.figure.value), fastest.place->name});
   } else {
-    page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
-                                         fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
-                                         fastest.place->name, si(fastest.figure, "samples/s"), alike_words(fastest),
-                                         unlike_words(group, speed_of)));
+    page.answer.emplace_back(fmt::format(
+        "{} {} {}: {}{}{}.", group.name, fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
+        fastest.place->name, si(fastest.figure, "samples/s"), alike_words(fastest), unlike_words(group, speed_of)));
     page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name,
                           si(fastest.figure.value, "samples/s"), fastest.place->name});
   }
@@ -182,7 +179,8 @@ void fold_small(std::vector<Words>& caveats) {
 /// Of the first screen: "2.74 EUR/h" and "1.25 ± 0.02" are never broken in two lines.
 void keep_units_on_their_lines(Page& page) {
   static const std::regex between_figure_and_unit(
-      "([0-9]) (?=(?:%|x|°C|[A-Z]{3}|(?:[kMGTPEmn]|µ)?(?:s|J|W|Wh|Hz|B|FLOP|samples|tokens)|[KMGT]iB|min|h)(?:[^A-Za-z0-9]|$))");
+      "([0-9]) (?=(?:%|x|°C|[A-Z]{3}|(?:[kMGTPEmn]|µ)?(?:s|J|W|Wh|Hz|B|FLOP|samples|tokens)|"
+      "[KMGT]iB|min|h)(?:[^A-Za-z0-9]|$))");
   static const std::regex about_sign(" ± ");
   const auto keep = [](std::string& text) {
     text = std::regex_replace(text, between_figure_and_unit, "$1\u00a0");
@@ -220,8 +218,8 @@ void take_ticks_off(Page& page) {
 
 void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   const Report& report = systems.front().report;
-  const std::size_t valid = static_cast<std::size_t>(
-      std::ranges::count_if(report.records, [](const Record& r) { return is_valid(r); }));
+  const std::size_t valid =
+      static_cast<std::size_t>(std::ranges::count_if(report.records, [](const Record& r) { return is_valid(r); }));
   std::string hosts = report.context.hosts.empty() ? "" : report.context.hosts.front().name;
   if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
   page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;

@@ -6,14 +6,13 @@
 
 #include "results/compare/comparison_words.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results::page {
 namespace {
 
-using text::si;
 using text::sentence;
+using text::si;
 using text::significant;
 
 /// "Precision: bf16 of A, float32 of B. Fewer bits are less work."
@@ -192,7 +191,7 @@ Table overview(const Comparison& comparison) {
           s == comparison.reference || ratio.verdict == Claim::none ? "" : ", " + words::verdict(ratio);
       row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
                        !is_claimed || s == comparison.reference ? "quiet"
-                       : ratio.verdict == Claim::better              ? "good"
+                       : ratio.verdict == Claim::better         ? "good"
                                                                 : "bad");
     }
     table.rows.push_back(std::move(row));
@@ -260,7 +259,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
           {title_of(figure) + ", " + names[one.system], words::change(*ratio.value), tile_words(ratio)});
     }
     if (more > 0)
-      page.cards.push_back({title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
+      page.cards.push_back(
+          {title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
   }
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
@@ -268,8 +268,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
       {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} block the comparison", blocking),
        blocking == 0 ? "none of them blocks the comparison" : fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
-    if (d.blocking)
-      page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
+    if (d.blocking) page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
   std::vector<std::string> left_out;  // the same of several figures once
   for (const FigureComparison& figure : comparison.figures)
     if (const std::string left = words::left_out(figure, comparison);

@@ -6,16 +6,15 @@
 #include <functional>
 #include <utility>
 
-#include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
-#include "results/record/text.hpp"
 #include "results/cost/cost_words.hpp"
+#include "results/html/page.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::results::page {
 namespace {
 
-using text::si;
 using text::sentence;
+using text::si;
 using text::significant;
 
 /// "0.637 [0.613, 0.661]"

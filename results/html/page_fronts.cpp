@@ -8,7 +8,6 @@
 
 #include "results/analysis/statistics.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
@@ -19,8 +18,8 @@
 namespace tw::results::page {
 namespace {
 
-using text::si;
 using text::sentence;
+using text::si;
 using text::significant;
 
 /// The setting that a search has shown to be better than the found ones; empty: none.
@@ -171,20 +170,20 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
   for (const Dot& dot : dots) precisions.insert(dot.record->workload.precision);
   const bool by_precision = precisions.size() > 1;
   const std::string unlike = axes.to_target ? "" : unlike_precisions(precisions);
-  chart.note = fmt::format("{} is faster, lower {}.{}{}{}{}{}", axes.to_target ? "To the left" : "To the right",
-                           axes.is_cost ? "is cheaper" : "takes less energy",
-                           front.size() > 1 ? " The line joins the points that none beats in both means." : "",
-                           found.alike.empty() ? ""
-                                               : fmt::format(" Intervals overlap the front for {} more.", found.alike.size()),
-                           (unlike.empty() ? "" : fmt::format(" The points are {}.", unlike)) +
-                               (found.knee ? " The knee, the point farthest from the line between the front's ends, is where "
-                                             "more speed begins to cost more than before; it is not a recommendation."
-                                           : ""),
-                           axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
+  chart.note = fmt::format(
+      "{} is faster, lower {}.{}{}{}{}{}", axes.to_target ? "To the left" : "To the right",
+      axes.is_cost ? "is cheaper" : "takes less energy",
+      front.size() > 1 ? " The line joins the points that none beats in both means." : "",
+      found.alike.empty() ? "" : fmt::format(" Intervals overlap the front for {} more.", found.alike.size()),
+      (unlike.empty() ? "" : fmt::format(" The points are {}.", unlike)) +
+          (found.knee ? " The knee, the point farthest from the line between the front's ends, is where "
+                        "more speed begins to cost more than before; it is not a recommendation."
+                      : ""),
+      axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
   chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, true};
-  const auto rivals = std::ranges::count_if(
-      dots, [](const Dot& dot) { return is_valid(*dot.record) && dot.left_out.empty(); });
+  const auto rivals =
+      std::ranges::count_if(dots, [](const Dot& dot) { return is_valid(*dot.record) && dot.left_out.empty(); });
   DataSet line{"Pareto front", 7, "line"};
   for (const std::size_t i : front) line.data.emplace_back(dots[i].across.value, dots[i].up.value);
   std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour tells systems apart, the shape precisions
@@ -212,9 +211,9 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
     if (axes.is_cost && front.size() > 1 && i == front.back() && is_shown_cheapest(dots, i) && leads_up)
       marks.emplace_back("cheapest");
     if (recommended(systems[dot.system].report).contains(record.id)) marks.emplace_back("recommended");
-    const std::string why = !is_valid(record) ? std::string("does not count: ") + to_string(record.verdict.status)
-                            : !dot.left_out.empty()          ? "left out: " + dot.left_out
-                                                             : "";
+    const std::string why = !is_valid(record)       ? std::string("does not count: ") + to_string(record.verdict.status)
+                            : !dot.left_out.empty() ? "left out: " + dot.left_out
+                                                    : "";
     Datum datum(dot.across.value, dot.up,
                 fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), si(dot.up, axes.unit),
                             why.empty() ? "" : ", ", why));
@@ -270,14 +269,14 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Comparison* com
   for (const std::size_t i : front.alike) found.alike.push_back(place.at(i));
   found.knee = front.knee;
   const char* unit = front.to_target ? "J" : "J/sample";
-  return front_chart(systems, comparison, dots, found,
-                     {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
-                                  front.to_target ? "time to the target" : "speed", front.scope),
-                      front.without == 0 ? ""
-                                         : fmt::format("No {} joules, so left out: {} of its points.",
-                                                       front.scope, front.without),
-                      unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope),
-                      front.to_target, false});
+  return front_chart(
+      systems, comparison, dots, found,
+      {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
+                   front.to_target ? "time to the target" : "speed", front.scope),
+       front.without == 0 ? ""
+                          : fmt::format("No {} joules, so left out: {} of its points.", front.scope, front.without),
+       unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope), front.to_target,
+       false});
 }
 
 std::string basis_words(const RecordCost& cost) {
@@ -324,8 +323,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
           systems, comparison, dots, found,
           {fmt::format("{} in batches of {}: {} against cost{}", group.name, batch,
                        to_target ? "time to the target" : "speed", is_bound ? ", " + basis : ""),
-           is_bound ? "These costs are lower bounds. Costs that include other parts are in a separate chart."
-                    : "",
+           is_bound ? "These costs are lower bounds. Costs that include other parts are in a separate chart." : "",
            currency,
            currency + (to_target ? " a trained model" : " a million samples") + (is_bound ? ", at least" : ""),
            to_target, true}));
@@ -347,7 +345,8 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
       off[i] = found->second, places.insert(i);
   const std::vector<Group> groups = workloads(systems);
   for (const Front& front : pareto_fronts(all.report, places)) {
-    const auto group = std::ranges::find(groups, front.hash, [](const Group& one) { return one.places.front().record->workload.hash; });
+    const auto group = std::ranges::find(groups, front.hash,
+                                         [](const Group& one) { return one.places.front().record->workload.hash; });
     section.blocks.emplace_back(energy_chart(systems, comparison, all, front, group->name, off));
   }
   if (section.blocks.empty()) {

@@ -1,5 +1,5 @@
 // Points, machines and missing energy as the page names them.
-#include "results/html/page_names.hpp"
+#include "results/html/page.hpp"
 
 #include <fmt/format.h>
 
@@ -145,7 +145,8 @@ std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& syste
     for (const std::string& id : unique_ids(system.report.records))
       all.push_back(id), networks.insert(id.substr(0, id.find('/')));
   const ShortNames found = short_names(all, networks.size() > 1);
-  const bool is_one = systems.size() > 1 && std::set<std::string>(all.begin(), all.end()).size() == 1;  // of each system
+  const bool is_one =
+      systems.size() > 1 && std::set<std::string>(all.begin(), all.end()).size() == 1;  // of each system
   std::vector<std::vector<Words>> names;
   std::size_t next = 0;
   for (const HtmlSystem& system : systems) {

@@ -9,7 +9,6 @@
 #include "results/analysis/scopes.hpp"
 #include "results/export/export_parts.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
@@ -149,8 +148,7 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
 Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes) {
   for (Scope scope : scopes)
     for (const Place& place : group.places)
-      if (is_valid(*place.record) &&
-          (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
+      if (is_valid(*place.record) && (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
         return scope;
   return Scope::none;
 }

@@ -71,8 +71,7 @@ Fit fit_of(const Family& family) {
   const double determinant = uu * vv - uv * uv;
   fit.fixed_s = (u1 * vv - v1 * uv) / determinant, fit.shared_s = (v1 * uu - u1 * uv) / determinant;
   if (fit.fixed_s < 0)
-    fit.reason =
-        "scaling is better than linear, which the model (fixed part + shared part / ranks) cannot describe";
+    fit.reason = "scaling is better than linear, which the model (fixed part + shared part / ranks) cannot describe";
   else if (!(fit.shared_s > 0))
     fit.reason = "more ranks are not faster, so no part of the time is shared among them";
   else
@@ -104,11 +103,11 @@ std::string add_projection(Chart& chart, const Family& family, int color) {
                               number(si(end)),
                               number(significant(100 * end / ideal) + " %"),
                               {"projected, not measured", "note"}});
-  return fmt::format(
-      "{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.", family.name,
-      duration(fit.fixed_s), duration(fit.shared_s),
-      fit.counts < 3 ? "fitted to two numbers of ranks, so nothing tests it"
-                     : fmt::format("which is up to {} % off the measurements", significant(100 * fit.farthest, 2)));
+  return fmt::format("{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.",
+                     family.name, duration(fit.fixed_s), duration(fit.shared_s),
+                     fit.counts < 3
+                         ? "fitted to two numbers of ranks, so nothing tests it"
+                         : fmt::format("which is up to {} % off the measurements", significant(100 * fit.farthest, 2)));
 }
 
 void add_speed(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
@@ -153,8 +152,9 @@ void add_communication(Section& section, const Group& group, const std::vector<F
   Chart chart, shares;
   chart.kind = shares.kind = "lines";
   chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
-  chart.note = "Time that a step waits for other ranks after its own backward pass, mean over steps and ranks, without "
-               "what overlaps with computing. Reports contain no bytes, bandwidth or ceiling of the collectives.";
+  chart.note =
+      "Time that a step waits for other ranks after its own backward pass, mean over steps and ranks, without "
+      "what overlaps with computing. Reports contain no bytes, bandwidth or ceiling of the collectives.";
   chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
   chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, true};
   shares.title = chart.title + ", share of the step", shares.note = "The same as a share of the step time.";

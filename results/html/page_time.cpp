@@ -9,7 +9,6 @@
 #include "results/analysis/phases.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results::page {
@@ -69,9 +68,12 @@ constexpr std::size_t most_operators = 6;
 
 Chart operators_chart(const Group& group) {
   Chart chart;
-  chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step", chart.end = 100;
-  chart.note = "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
-               "data, communication, and what lies between two operators. " + group.note;
+  chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step",
+  chart.end = 100;
+  chart.note =
+      "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
+      "data, communication, and what lies between two operators. " +
+      group.note;
   chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, true};
   std::map<std::string, double> most;
   for (const Place& place : group.places)
@@ -251,7 +253,8 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
   for (const Quantity& quantity : quantities) {
     Chart chart;
     chart.kind = "lines", chart.from_zero = false;
-    chart.title = fmt::format("{}, {}", quantity.title, name_of_point);  // said here too: paper and a screen reader have no selection
+    chart.title = fmt::format("{}, {}", quantity.title,
+                              name_of_point);  // said here too: paper and a screen reader have no selection
     chart.x_title = "s over all trials", chart.y_title = quantity.unit;
     std::map<std::string, DataSet> lines;
     chart.table = {chart.title, ends_head, true};

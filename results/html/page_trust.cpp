@@ -8,7 +8,6 @@
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 

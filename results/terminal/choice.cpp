@@ -61,11 +61,11 @@ std::string front_text(const Report& report, const TableStyle& style) {
   for (const Front& front : pareto_fronts(report)) {
     const std::string unlike = front.to_target ? "" : unlike_precisions(front.precisions);
     const Record& first = report.records[front.records.front()];
-    const std::string axes =
-        front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
-                        : fmt::format("speed against {} joules", front.scope);
-    out += fmt::format("  {} in batches of {}: {}, the fastest mean first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
-                       unlike.empty() ? "" : "; " + unlike,
+    const std::string axes = front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric,
+                                                           first.target->value, front.scope)
+                                             : fmt::format("speed against {} joules", front.scope);
+    out += fmt::format("  {} in batches of {}: {}, the fastest mean first{}{}{}\n", first.workload.model,
+                       first.workload.global_batch, axes, unlike.empty() ? "" : "; " + unlike,
                        front.others == 0 ? ""
                                          : fmt::format("; {} more {} beaten in both", front.others,
                                                        front.others == 1 ? "point is" : "points are"),
@@ -78,13 +78,16 @@ std::string front_text(const Report& report, const TableStyle& style) {
     for (std::size_t place = 0; place < front.records.size(); ++place) {
       const Record& record = report.records[front.records[place]];
       const Summary& s = record.summary;
-      const std::string speed = front.to_target ? duration(s.to_target->time_s->value) : si(s.samples_per_s->value) + " samples/s";
-      const std::string joules = front.to_target ? si(s.to_target->energy_j.at(front.scope)->value, "J")
-                                                 : significant(1 / s.samples_per_j.at(front.scope)->value) + " J/sample";
+      const std::string speed =
+          front.to_target ? duration(s.to_target->time_s->value) : si(s.samples_per_s->value) + " samples/s";
+      const std::string joules = front.to_target
+                                     ? si(s.to_target->energy_j.at(front.scope)->value, "J")
+                                     : significant(1 / s.samples_per_j.at(front.scope)->value) + " J/sample";
       // Of single samples it would be all zeros.
       const std::string cost = front.costs.empty() ? ""
-                               : front.to_target   ? "  cost " + significant(front.costs[place])
-                                                   : "  cost " + significant(1e6 * front.costs[place]) + " per 1e6 samples";
+                               : front.to_target
+                                   ? "  cost " + significant(front.costs[place])
+                                   : "  cost " + significant(1e6 * front.costs[place]) + " per 1e6 samples";
       out += fmt::format("    {}  {:>14}  {:>10}{}{}{}\n", pad_right(record.id, id_width), speed, joules, cost,
                          front.knee == place ? "  " + paint.bold("knee") : "",
                          front.cheapest == place ? "  " + paint.bold("cheapest") : "");
@@ -103,21 +106,24 @@ std::string search_text(const Report& report, const TableStyle& style) {
   std::string out;
   for (const SearchOutcome& outcome : *report.search) {
     const std::string merit = merit_words(outcome);
-    const std::string best = outcome.best.substr(0, outcome.best.size() - std::min(outcome.best.size(), std::strlen(again_suffix)));
-    const std::string changes = outcome.merit_ratio ? fmt::format("{} {}, {} speed", merit, change(*outcome.merit_ratio),
-                                                                  change(*outcome.speed_ratio))
-                                                    : "";
+    const std::string best =
+        outcome.best.substr(0, outcome.best.size() - std::min(outcome.best.size(), std::strlen(again_suffix)));
+    const std::string changes =
+        outcome.merit_ratio
+            ? fmt::format("{} {}, {} speed", merit, change(*outcome.merit_ratio), change(*outcome.speed_ratio))
+            : "";
     std::string line;
     if (outcome.reason.empty())
       line = fmt::format("{}: {}", best, changes);
     else if (outcome.best.empty())
       line = fmt::format("{}: {}", outcome.workload, outcome.reason);
     else
-      line = fmt::format("{}: no better setting is shown. {} looked best, but {}{}", outcome.workload, best, outcome.reason,
-                         changes.empty() ? "" : ": " + changes);
+      line = fmt::format("{}: no better setting is shown. {} looked best, but {}{}", outcome.workload, best,
+                         outcome.reason, changes.empty() ? "" : ": " + changes);
     out += "  " + paint.bold(wrap(line, style.width, 4)) + "\n";
     line = reach_of(report, outcome);
-    if (!outcome.best.empty()) line += ". The best and the found settings were measured once more, one right after the other";
+    if (!outcome.best.empty())
+      line += ". The best and the found settings were measured once more, one right after the other";
     line += fmt::format(". Allowed slowdown against the found settings: {} %", significant(100 * outcome.max_slowdown));
     out += "    " + wrap(line, style.width, 4) + "\n";
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"

@@ -84,9 +84,11 @@ class Writer {
       for (const RuleCheck& check : checks_) {
         if (check.status != status) continue;
         const std::string word = pad_right(to_string(status), 11);
-        out_ += "  " + (status == RuleState::violated ? paint_.red(word)
-                         : status == RuleState::kept ? paint_.green(word)
-                                                    : paint_.yellow(word)) + "  " +
+        out_ += "  " +
+                (status == RuleState::violated ? paint_.red(word)
+                 : status == RuleState::kept   ? paint_.green(word)
+                                               : paint_.yellow(word)) +
+                "  " +
                 wrapped(check.rule + (c_.systems.size() > 2 ? ", " + name(check.system) : "") +
                             (check.point.empty() ? "" : ", " + check.point) + ": " + check.text,
                         15) +
@@ -127,17 +129,18 @@ class Writer {
   std::string verdict(const Ratio& ratio) const {
     const Claim v = ratio.verdict;
     const std::string said = words::verdict(ratio);
-    return v == Claim::better                           ? paint_.green(said)
+    return v == Claim::better                                ? paint_.green(said)
            : v == Claim::worse || v == Claim::not_comparable ? paint_.red(said)
-           : v == Claim::reference                      ? paint_.dim(said)
-                                                   : paint_.yellow(said);
+           : v == Claim::reference                           ? paint_.dim(said)
+                                                             : paint_.yellow(said);
   }
 
   std::string figure(const std::optional<Estimate>& e) const {
     if (!e) return "-";
     std::string text = si(e->value);
     if (e->low && e->high && e->value != 0)
-      text += (style_.unicode ? " ±" : " +-") + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
+      text +=
+          (style_.unicode ? " ±" : " +-") + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
     return text;
   }
 
@@ -196,8 +199,9 @@ class Writer {
   void notes() {
     std::vector<std::pair<std::size_t, std::string>> lines;
     for (const auto& [text, note] : notes_)
-      lines.emplace_back(note.number, fmt::format("[{}] {}{}", note.number,
-                                                  c_.systems.size() > 2 ? words::names(c_, note.systems) + ": " : "", text));
+      lines.emplace_back(note.number,
+                         fmt::format("[{}] {}{}", note.number,
+                                     c_.systems.size() > 2 ? words::names(c_, note.systems) + ": " : "", text));
     std::ranges::sort(lines);
     for (const auto& [number, line] : lines) item(paint_.dim(wrapped(line, 6)), 0);
   }

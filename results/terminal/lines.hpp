@@ -10,8 +10,8 @@
 
 namespace tw::results::text {
 
-/// `text` wrapped behind a label that ends at column `indent`; where less than a third of the width would be left for it, or
-/// a word of it would not fit, on lines of its own under the label, behind four spaces.
+/// `text` wrapped behind a label that ends at column `indent`; where less than a third of the width would be left for
+/// it, or a word of it would not fit, on lines of its own under the label, behind four spaces.
 inline std::string beside(const std::string& text, std::size_t width, std::size_t indent) {
   constexpr std::size_t own_indent = 4;
   std::size_t longest = 0;

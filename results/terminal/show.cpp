@@ -167,9 +167,10 @@ class Shower {
       line(m.domain, text + (m.detail.empty() ? "" : " (" + m.detail + ")"));
     }
     for (const IdleRow& row : report_.context.idle_power)
-      line("idle", row.when + " all points, " + row.host + ", " + row.domain + ": " +
-                       (row.power_w ? si(*row.power_w, "W") + (row.uncertainty_w ? " ± " + si(*row.uncertainty_w, "W") : "")
-                                    : "absent: " + row.reason));
+      line("idle",
+           row.when + " all points, " + row.host + ", " + row.domain + ": " +
+               (row.power_w ? si(*row.power_w, "W") + (row.uncertainty_w ? " ± " + si(*row.uncertainty_w, "W") : "")
+                            : "absent: " + row.reason));
   }
 
   /// Least, mean and greatest of each quantity over all trials; counters that moved.
@@ -316,13 +317,14 @@ class Shower {
       std::vector<double> curve;
       for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
       line("", fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
-                              significant(metric_of(t, last), 4), last.step, duration(last.time_s),
-                              duration(trial.target_run->evaluation_s)) +
-                      paint_.cyan(sparkline(curve, 24, style_.unicode)));
+                           significant(metric_of(t, last), 4), last.step, duration(last.time_s),
+                           duration(trial.target_run->evaluation_s)) +
+                   paint_.cyan(sparkline(curve, 24, style_.unicode)));
     }
     if (t.reference)
-      line("reference", fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}", t.reference->steps_mean, t.reference->steps_low,
-                                    t.reference->steps_high, count(t.reference->seeds, "seed"), t.reference->source));
+      line("reference", fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}", t.reference->steps_mean,
+                                    t.reference->steps_low, t.reference->steps_high, count(t.reference->seeds, "seed"),
+                                    t.reference->source));
     else
       line("reference", "absent: " + t.reference_reason);
   }
@@ -345,13 +347,13 @@ class Shower {
 
   void step_times(const Record& r) {
     const Summary& s = r.summary;
-    line("step time", "min " + time_or_absent(s.step_time_min_s) + ", p50 " + time_or_absent(s.step_time_p50_s) + ", p90 " +
-                          time_or_absent(s.step_time_p90_s) + ", p99 " + time_or_absent(s.step_time_p99_s) + ", max " +
-                          time_or_absent(s.step_time_max_s));
+    line("step time", "min " + time_or_absent(s.step_time_min_s) + ", p50 " + time_or_absent(s.step_time_p50_s) +
+                          ", p90 " + time_or_absent(s.step_time_p90_s) + ", p99 " + time_or_absent(s.step_time_p99_s) +
+                          ", max " + time_or_absent(s.step_time_max_s));
     const std::vector<double> counts = histogram(joined(r, &Trial::step_time_s), 24);
     if (!counts.empty())
-      line("", time_or_absent(s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) + " " +
-                   time_or_absent(s.step_time_max_s));
+      line("", time_or_absent(s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) +
+                   " " + time_or_absent(s.step_time_max_s));
   }
 
   void phases_of(const Record& r) {
@@ -366,7 +368,8 @@ class Shower {
     const std::size_t whole = largest * widest > room ? static_cast<std::size_t>(room / largest) : widest;
     if (whole == 0) {
       std::vector<std::string> parts;
-      for (const auto& [phase, mean] : phases) parts.push_back(phase + " " + duration(mean) + ", " + percent(mean / step));
+      for (const auto& [phase, mean] : phases)
+        parts.push_back(phase + " " + duration(mean) + ", " + percent(mean / step));
       return line("phases", join_said(parts, "; "));
     }
     std::string label = "phases";
@@ -384,9 +387,12 @@ class Shower {
     const auto figure = [](const std::optional<double>& v) {
       return v ? significant(*v, 4) : std::string("not finite");
     };
-    line("loss", figure(s.loss_first) + " → " + figure(s.loss_last) +
-                     (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
-                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, std::min<std::size_t>(32, width() - label_width - 2), style_.unicode))));
+    line("loss",
+         figure(s.loss_first) + " → " + figure(s.loss_last) +
+             (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
+             (r.target ? "; means over the seeds"
+                       : "  " + paint_.cyan(sparkline(losses, std::min<std::size_t>(32, width() - label_width - 2),
+                                                      style_.unicode))));
   }
 
   void energy(const Record& r) {

@@ -32,7 +32,7 @@ inline std::string percent(double share) { return text::significant(100 * share,
 
 /// "0-3,8"
 inline std::string ranges(std::vector<int> numbers) {
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   std::string text;
   for (std::size_t i = 0; i < numbers.size();) {
     std::size_t j = i;

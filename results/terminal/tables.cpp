@@ -144,7 +144,8 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
       out += "  " + paint.status(r.verdict.status, status) + paint.yellow(letters);
     } else {
       const std::string reason = r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front();
-      out += (apart ? "\n    " : "  ") + paint.status(r.verdict.status, wrap(status + reason, width, apart ? 4 : id_width + 4));
+      out += (apart ? "\n    " : "  ") +
+             paint.status(r.verdict.status, wrap(status + reason, width, apart ? 4 : id_width + 4));
     }
     out += "\n";
     if (has_run(r))

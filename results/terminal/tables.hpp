@@ -1,5 +1,5 @@
-// Tables for people: terminal text, 40 to 200 columns, NO_COLOR honoured by the caller. Whatever a report holds, nothing in it
-// reaches the terminal as a control character (`printable`).
+// Tables for people: terminal text, 40 to 200 columns, NO_COLOR honoured by the caller. Whatever a report holds,
+// nothing in it reaches the terminal as a control character (`printable`).
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace tw::results {
 
 struct TableStyle {
   bool color = false;
-  std::size_t width = 100;          ///< columns of the terminal; columns of the table are left out below what all need
-  bool unicode = true;              ///< false: blocks and bars become ASCII
-  Order order = {};                 ///< of the table's rows
+  std::size_t width = 100;  ///< columns of the terminal; columns of the table are left out below what all need
+  bool unicode = true;      ///< false: blocks and bars become ASCII
+  Order order = {};         ///< of the table's rows
 };
 
 /// One row a record in style.order: figures with their intervals (results/terminal/columns.hpp), as many as find room,

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "power/meter/arbitration.hpp"
+#include "power/meter/energy_meter.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {

@@ -9,7 +9,7 @@
 #include "comm/nccl/library.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
-#include "models/compute/reference/reference_device.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/comm/fake_gpu.hpp"
 #include "tests/comm/support.hpp"
 

@@ -22,7 +22,6 @@ constexpr bool alike(int (*)(Ours...), Result (*)(Theirs...)) {
 
 #define TW_NCCL(name, parameters) static_assert(alike(decltype(nccl::Library::name){}, decltype(&::name){}), #name);
 #include "comm/nccl/functions.def"
-#undef TW_NCCL
 
 TEST(Nccl, ConstantsAreThoseOfItsHeader) {
   EXPECT_EQ(static_cast<int>(ncclSuccess), static_cast<int>(nccl::success));

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/compute/reference/values.hpp"
+#include "models/compute/reference/reference.hpp"
 #include "tests/support/fills.hpp"
 
 namespace tw::test {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "models/compute/cpu/context.hpp"
-#include "models/compute/cpu/cpu_device.hpp"
 #include "models/compute/cpu/products.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
 
 namespace tw {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "models/compute/cpu/context.hpp"
-#include "models/compute/cpu/cpu_device.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
 
 namespace tw::models::cpu {
 namespace {

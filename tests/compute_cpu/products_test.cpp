@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "models/compute/cpu/convolution.hpp"
-#include "models/compute/cpu/cpu_device.hpp"
 #include "models/compute/cpu/products.hpp"
+#include "models/compute/registry.hpp"
 
 namespace tw::models::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // Counting GPUs and saying why there are none works on every machine.
 #include <gtest/gtest.h>
 
-#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/registry.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw {

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <vector>
 
-#include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/support/require_gpu.hpp"
 
 namespace tw {

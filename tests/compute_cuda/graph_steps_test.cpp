@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/models/support.hpp"
 #include "tests/support/require_gpu.hpp"
 

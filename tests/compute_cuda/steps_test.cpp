@@ -2,7 +2,7 @@
 // and without one on stand-ins for its libraries.
 #include <gtest/gtest.h>
 
-#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/models/support.hpp"
 #include "tests/support/require_gpu.hpp"
 

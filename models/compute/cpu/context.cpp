@@ -92,7 +92,7 @@ int Context::fastest(const std::string& key, int fixed,
   constexpr double far_behind = 1.5, long_seconds = 3e-3;
   double spent = 0;
   for (int round = 0; round < 20 && (round < 3 || spent < 4e-3 * static_cast<double>(candidates.size())); ++round) {
-    const double ahead = *std::min_element(best.begin(), best.end());
+    const double ahead = *std::ranges::min_element(best);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (round > 0 && best[i] > long_seconds && best[i] > far_behind * ahead) continue;
       const auto start = std::chrono::steady_clock::now();
@@ -102,7 +102,7 @@ int Context::fastest(const std::string& key, int fixed,
       spent += seconds.count();
     }
   }
-  const int choice = static_cast<int>(std::min_element(best.begin(), best.end()) - best.begin());
+  const int choice = static_cast<int>(std::ranges::min_element(best) - best.begin());
   choices_.emplace(key, choice);
   return choice;
 }

@@ -1,4 +1,7 @@
-#include "models/compute/cpu/cpu_device.hpp"
+// The cpu device: oneDNN for products and convolutions, OpenMP loops with AVX2 or AVX-512 for everything else.
+// ONEDNN_MAX_CPU_ISA (oneDNN's own variable: SSE41, AVX2, AVX512_CORE, AVX512_CORE_BF16, …) caps the instruction set of
+// both; bf16 is there where the capped instruction set has AVX512-BF16 or AMX. One device serves one thread at a time.
+#include "models/compute/registry.hpp"
 
 #include <omp.h>
 #include <sched.h>
@@ -6,11 +9,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -19,31 +19,13 @@
 
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/host_stream.hpp"
 
 namespace tw::models {
 
 namespace cpu {
 
 namespace {
-
-/// Work is done when a call returns.
-class CpuStream final : public Stream {
- public:
-  void synchronize() override {}
-};
-
-class CpuEvent final : public Event {
- public:
-  void record(Stream&) override { time_ = std::chrono::steady_clock::now(); }
-  void synchronize() override {}
-  bool is_done() override { return true; }
-  double seconds_since(Event& earlier) override {
-    return std::chrono::duration<double>(time_ - dynamic_cast<CpuEvent&>(earlier).time_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point time_;
-};
 
 int allowed_cpus() {
   cpu_set_t set;
@@ -55,8 +37,7 @@ int allowed_cpus() {
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
-      return line.substr(line.find(": ") + 2);
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
   }
   return "CPU";
 }
@@ -128,8 +109,8 @@ class CpuDevice final : public Device {
   std::size_t peak_allocated_bytes() const override { return peak_; }
   void reset_peak_allocated_bytes() override { peak_ = allocated_.load(); }
 
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<CpuStream>(); }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
 
   std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
     require(shape.dtype);

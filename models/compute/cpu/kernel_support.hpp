@@ -20,9 +20,8 @@
 
 namespace tw::models::cpu::TW_ISA {
 
-#define TW_CPU_DECLARE(result, kernel, arguments) result kernel arguments;
-TW_CPU_KERNELS(TW_CPU_DECLARE)
-#undef TW_CPU_DECLARE
+#define TW_CPU_KERNEL(result, name, parameters) result name parameters;
+#include "models/compute/cpu/kernels.def"
 
 namespace {
 
@@ -62,6 +61,21 @@ void in_parallel(int threads, Index elements, Body&& body) {
   }
 #pragma omp parallel num_threads(threads)
   body(omp_get_thread_num(), omp_get_num_threads());
+}
+
+/// body(range) on up to `threads` threads, each with its part of [0, count).
+template <class Body>
+void in_shares(int threads, Index elements, Index count, Index grain, Body&& body) {
+  in_parallel(threads, elements, [&](int part, int parts) { body(share(count, parts, part, grain)); });
+}
+
+/// body(slice, range) for each slice of [0, count): their number, and so a sum over them, does not follow the threads
+/// that run them.
+template <class Body>
+void in_slices(int slices, Index elements, Index count, Index grain, Body&& body) {
+  in_parallel(slices, elements, [&](int part, int parts) {
+    for (int slice = part; slice < slices; slice += parts) body(slice, share(count, slices, slice, grain));
+  });
 }
 
 /// Calls the cache lines of `count` elements.

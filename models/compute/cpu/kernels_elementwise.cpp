@@ -21,38 +21,28 @@ TW_LOOP void add_loop(const T* a, const T* b, T* y, Index count) {
 }
 }  // namespace
 
-void gelu_forward(int threads, DType dtype, const void* x_data, void* y_data, Index count) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    in_parallel(threads, count, [&](int part, int parts) {
-      const Range range = share(count, parts, part, 64);
-      const T* x = static_cast<const T*>(x_data);
-      T* y = static_cast<T*>(y_data);
-      gelu_loop(x + range.begin, y + range.begin, range.end - range.begin);
+void gelu_forward(int threads, DType dtype, const void* x, void* y, Index count) {
+  with_type(dtype, [&]<class T>(T*) {
+    in_shares(threads, count, count, 64, [&](Range range) {
+      gelu_loop(static_cast<const T*>(x) + range.begin, static_cast<T*>(y) + range.begin, range.end - range.begin);
     });
   });
 }
 
-void gelu_backward(int threads, DType dtype, const void* x_data, void* dx_data, Index count) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    in_parallel(threads, count, [&](int part, int parts) {
-      const Range range = share(count, parts, part, 64);
-      const T* x = static_cast<const T*>(x_data);
-      T* dx = static_cast<T*>(dx_data);
-      gelu_derivative_loop(x + range.begin, dx + range.begin, range.end - range.begin);
+void gelu_backward(int threads, DType dtype, const void* x, void* dx, Index count) {
+  with_type(dtype, [&]<class T>(T*) {
+    in_shares(threads, count, count, 64, [&](Range range) {
+      gelu_derivative_loop(static_cast<const T*>(x) + range.begin, static_cast<T*>(dx) + range.begin,
+                           range.end - range.begin);
     });
   });
 }
 
-void add(int threads, DType dtype, const void* a_data, const void* b_data, void* y_data, Index count) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    in_parallel(threads, count, [&](int part, int parts) {
-      const Range range = share(count, parts, part, 64);
-      const T *a = static_cast<const T*>(a_data), *b = static_cast<const T*>(b_data);
-      T* y = static_cast<T*>(y_data);
-      add_loop(a + range.begin, b + range.begin, y + range.begin, range.end - range.begin);
+void add(int threads, DType dtype, const void* a, const void* b, void* y, Index count) {
+  with_type(dtype, [&]<class T>(T*) {
+    in_shares(threads, count, count, 64, [&](Range range) {
+      add_loop(static_cast<const T*>(a) + range.begin, static_cast<const T*>(b) + range.begin,
+               static_cast<T*>(y) + range.begin, range.end - range.begin);
     });
   });
 }
@@ -66,8 +56,7 @@ TW_LOOP void convert(const From* x, To* y, Range range) {
 }  // namespace
 
 void cast(int threads, DType from, const void* x, void* y, Index count) {
-  in_parallel(threads, count, [&](int part, int parts) {
-    const Range range = share(count, parts, part, 64);
+  in_shares(threads, count, count, 64, [&](Range range) {
     if (from == DType::float32) {
       convert(static_cast<const float*>(x), static_cast<bf16*>(y), range);
     } else {
@@ -77,12 +66,9 @@ void cast(int threads, DType from, const void* x, void* y, Index count) {
 }
 
 void fill(int threads, DType dtype, void* y_data, Index count, float value) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    in_parallel(threads, count, [&](int part, int parts) {
-      const Range range = share(count, parts, part, 64);
-      T filler;
-      store(&filler, value);
+  with_type(dtype, [&]<class T>(T*) {
+    in_shares(threads, count, count, 64, [&](Range range) {
+      const T filler = narrowed<T>(value);
       T* y = static_cast<T*>(y_data);
       for (Index i = range.begin; i < range.end; ++i) y[i] = filler;
     });
@@ -90,8 +76,7 @@ void fill(int threads, DType dtype, void* y_data, Index count, float value) {
 }
 
 void copy(int threads, const void* x, void* y, Index bytes) {
-  in_parallel(threads, bytes / 4, [&](int part, int parts) {
-    const Range range = share(bytes, parts, part, 4096);
+  in_shares(threads, bytes / 4, bytes, 4096, [&](Range range) {
     std::memcpy(static_cast<char*>(y) + range.begin, static_cast<const char*>(x) + range.begin,
                 static_cast<std::size_t>(range.end - range.begin));
   });
@@ -113,20 +98,16 @@ TW_LOOP void add_columns(const T* x, Index rows, Index ld, Index width, double* 
 
 void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index columns, float scale, float* sums,
                  bool accumulate, double* partials) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const T* x = static_cast<const T*>(x_data);
     const int slices = threads <= 1 || rows * columns <= serial_elements ? 1 : threads;
-    in_parallel(slices, rows * columns, [&](int part, int parts) {
-      for (int slice = part; slice < slices; slice += parts) {
-        const Range range = share(rows, slices, slice, 1);
-        double* mine = partials + slice * columns;
-        std::memset(mine, 0, static_cast<std::size_t>(columns) * sizeof(double));
-        constexpr Index block = 1024;
-        for (Index c = 0; c < columns; c += block) {
-          const Index width = columns - c < block ? columns - c : block;
-          add_columns(x + range.begin * columns + c, range.end - range.begin, columns, width, mine + c);
-        }
+    in_slices(slices, rows * columns, rows, 1, [&](int slice, Range range) {
+      double* mine = partials + slice * columns;
+      std::memset(mine, 0, static_cast<std::size_t>(columns) * sizeof(double));
+      constexpr Index block = 1024;
+      for (Index c = 0; c < columns; c += block) {
+        const Index width = columns - c < block ? columns - c : block;
+        add_columns(x + range.begin * columns + c, range.end - range.begin, columns, width, mine + c);
       }
     });
     for (Index c = 0; c < columns; ++c) {
@@ -187,13 +168,11 @@ TW_LOOP void transpose_block(const T* __restrict x, Index rows, Index columns, I
 }  // namespace
 
 void transpose(int threads, DType dtype, const void* x_data, Index rows, Index columns, void* y_data) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const T* x = static_cast<const T*>(x_data);
     T* y = static_cast<T*>(y_data);
     constexpr Index block = 32;
-    in_parallel(threads, rows * columns, [&](int part, int parts) {
-      const Range range = share(columns, parts, part, block);
+    in_shares(threads, rows * columns, columns, block, [&](Range range) {
       // Rows outermost: x is read as it lies in memory, the next rows on their way meanwhile.
       for (Index r0 = 0; r0 < rows; r0 += block) {
         const Index r_end = r0 + block < rows ? r0 + block : rows;
@@ -250,8 +229,7 @@ void pack_row_pairs(int threads, const void* x_data, bool by_columns, Index rows
   const std::uint16_t* x = static_cast<const std::uint16_t*>(x_data);
   std::uint16_t* y = static_cast<std::uint16_t*>(y_data);
   const Index down = rows / packed_rows, across = columns / width, block = packed_rows * width;
-  in_parallel(threads, rows * columns, [&](int part, int parts) {
-    const Range range = share(down * across, parts, part, 1);
+  in_shares(threads, rows * columns, down * across, 1, [&](Range range) {
     for (Index i = range.begin; i < range.end; ++i) {  // in the order of the source: it is read from memory
       if (by_columns) {
         pack_columns(x + i / down * width * ld + i % down * packed_rows, ld, width, y + i * block);
@@ -266,12 +244,10 @@ void pack_row_pairs(int threads, const void* x_data, bool by_columns, Index rows
 }
 
 void embedding_forward(int threads, DType dtype, const EmbeddingForward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index rows = args.tokens.count(), seq = args.tokens.dims[1], width = args.token_table.dims[1];
     const std::int32_t* tokens = args.tokens.as<std::int32_t>();
-    in_parallel(threads, rows * width, [&](int part, int parts) {
-      const Range range = share(rows, parts, part, 1);
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
       for (Index row = range.begin; row < range.end; ++row) {
         const T* token = args.token_table.as<T>() + tokens[row] * width;
         T* y = args.y.as<T>() + row * width;
@@ -288,8 +264,7 @@ void embedding_forward(int threads, DType dtype, const EmbeddingForward& args) {
 }
 
 void embedding_backward(int threads, DType dtype, const EmbeddingBackward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index batch = args.dy.dims[0], seq = args.dy.dims[1], width = args.dy.dims[2];
     const std::int32_t* tokens = args.tokens.as<std::int32_t>();
     in_parallel(threads, batch * seq * width, [&](int part, int parts) {

@@ -4,12 +4,10 @@
 namespace tw::models::cpu::TW_ISA {
 
 void layer_norm_forward(int threads, DType dtype, const LayerNormForward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index rows = args.x.dims[0], width = args.x.dims[1];
     const float inverse_width = 1.0f / static_cast<float>(width), epsilon = args.epsilon;
-    in_parallel(threads, rows * width, [&](int part, int parts) {
-      const Range range = share(rows, parts, part, 1);
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
       const T *gamma = args.gamma.as<T>(), *beta = args.beta.as<T>();
       for (Index row = range.begin; row < range.end; ++row) {
         const T* x = args.x.as<T>() + row * width;
@@ -46,47 +44,43 @@ void layer_norm_forward(int threads, DType dtype, const LayerNormForward& args) 
 }
 
 void layer_norm_backward(int threads, DType dtype, const LayerNormBackward& args, float* partials) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index rows = args.x.dims[0], width = args.x.dims[1];
     const float inverse_width = 1.0f / static_cast<float>(width);
     const int slices = rows * width <= serial_elements ? 1 : threads;
-    in_parallel(slices, rows * width, [&](int part, int parts) {
-      for (int slice = part; slice < slices; slice += parts) {
-        const Range range = share(rows, slices, slice, 1);
-        const T* gamma = args.gamma.as<T>();
-        float *d_gamma = partials + 2 * slice * width, *d_beta = d_gamma + width;
-        std::memset(d_gamma, 0, static_cast<std::size_t>(2 * width) * sizeof(float));
-        for (Index row = range.begin; row < range.end; ++row) {
-          const T *x = args.x.as<T>() + row * width, *dy = args.dy.as<T>() + row * width;
-          const float mean = args.mean.as<float>()[row], rstd = args.rstd.as<float>()[row];
-          float sum = 0, dot = 0;
-          TW_SIMD_SUM(sum, dot)
+    in_slices(slices, rows * width, rows, 1, [&](int slice, Range range) {
+      const T* gamma = args.gamma.as<T>();
+      float *d_gamma = partials + 2 * slice * width, *d_beta = d_gamma + width;
+      std::memset(d_gamma, 0, static_cast<std::size_t>(2 * width) * sizeof(float));
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T *x = args.x.as<T>() + row * width, *dy = args.dy.as<T>() + row * width;
+        const float mean = args.mean.as<float>()[row], rstd = args.rstd.as<float>()[row];
+        float sum = 0, dot = 0;
+        TW_SIMD_SUM(sum, dot)
+        for (Index c = 0; c < width; ++c) {
+          const float g = to_float(dy[c]) * to_float(gamma[c]);
+          sum += g;
+          dot += g * (to_float(x[c]) - mean);
+        }
+        sum *= inverse_width;
+        dot *= inverse_width * rstd;
+        T* dx = args.dx.as<T>() + row * width;
+        if (args.d_residual) {
+          const T* d_residual = args.d_residual.as<T>() + row * width;
+          TW_SIMD
           for (Index c = 0; c < width; ++c) {
-            const float g = to_float(dy[c]) * to_float(gamma[c]);
-            sum += g;
-            dot += g * (to_float(x[c]) - mean);
+            const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
+            d_gamma[c] += g * normal;
+            d_beta[c] += g;
+            store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd + to_float(d_residual[c]));
           }
-          sum *= inverse_width;
-          dot *= inverse_width * rstd;
-          T* dx = args.dx.as<T>() + row * width;
-          if (args.d_residual) {
-            const T* d_residual = args.d_residual.as<T>() + row * width;
-            TW_SIMD
-            for (Index c = 0; c < width; ++c) {
-              const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
-              d_gamma[c] += g * normal;
-              d_beta[c] += g;
-              store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd + to_float(d_residual[c]));
-            }
-          } else {
-            TW_SIMD
-            for (Index c = 0; c < width; ++c) {
-              const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
-              d_gamma[c] += g * normal;
-              d_beta[c] += g;
-              store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd);
-            }
+        } else {
+          TW_SIMD
+          for (Index c = 0; c < width; ++c) {
+            const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
+            d_gamma[c] += g * normal;
+            d_beta[c] += g;
+            store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd);
           }
         }
       }
@@ -122,24 +116,21 @@ Index rows_ahead(Index channels) {
 template <class Run>
 void channel_sums(int threads, Index rows, Index channels, double* partials, Run&& run) {
   const int slices = rows * channels <= serial_elements ? 1 : threads;
-  in_parallel(slices, rows * channels, [&](int part, int parts) {
-    for (int slice = part; slice < slices; slice += parts) {
-      const Range range = share(rows, slices, slice, 1);
-      double* mine = partials + 2 * slice * channels;
-      std::memset(mine, 0, static_cast<std::size_t>(2 * channels) * sizeof(double));
-      for (Index row = range.begin; row < range.end; row += run_rows) {
-        const Index count = range.end - row < run_rows ? range.end - row : run_rows;
-        for (Index c = 0; c < channels; c += block_width) {
-          const Index width = channels - c < block_width ? channels - c : block_width;
-          float a[block_width], b[block_width];
-          TW_SIMD
-          for (Index k = 0; k < width; ++k) a[k] = b[k] = 0.0f;
-          run(row, count, c, width, a, b);
-          TW_SIMD
-          for (Index k = 0; k < width; ++k) mine[c + k] += static_cast<double>(a[k]);
-          TW_SIMD
-          for (Index k = 0; k < width; ++k) mine[channels + c + k] += static_cast<double>(b[k]);
-        }
+  in_slices(slices, rows * channels, rows, 1, [&](int slice, Range range) {
+    double* mine = partials + 2 * slice * channels;
+    std::memset(mine, 0, static_cast<std::size_t>(2 * channels) * sizeof(double));
+    for (Index row = range.begin; row < range.end; row += run_rows) {
+      const Index count = range.end - row < run_rows ? range.end - row : run_rows;
+      for (Index c = 0; c < channels; c += block_width) {
+        const Index width = channels - c < block_width ? channels - c : block_width;
+        float a[block_width], b[block_width];
+        TW_SIMD
+        for (Index k = 0; k < width; ++k) a[k] = b[k] = 0.0f;
+        run(row, count, c, width, a, b);
+        TW_SIMD
+        for (Index k = 0; k < width; ++k) mine[c + k] += static_cast<double>(a[k]);
+        TW_SIMD
+        for (Index k = 0; k < width; ++k) mine[channels + c + k] += static_cast<double>(b[k]);
       }
     }
   });
@@ -148,28 +139,51 @@ void channel_sums(int threads, Index rows, Index channels, double* partials, Run
   }
 }
 
+/// Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over all.
+template <class T>
+void find_shift(const T* x, Index rows, Index channels, float* shift) {
+  const Index samples = rows < 16 ? rows : 16;
+  for (Index c = 0; c < channels; ++c) shift[c] = 0.0f;
+  for (Index s = 0; s < samples; ++s) {
+    const T* row = x + rows * s / samples * channels;
+    TW_SIMD
+    for (Index c = 0; c < channels; ++c) shift[c] += to_float(row[c]);
+  }
+  for (Index c = 0; c < channels; ++c) shift[c] /= static_cast<float>(samples);
+}
+
+/// Statistics of each channel, and factor = rstd · gamma, from the sums of (x − shift) and its square.
+void write_statistics(const BatchNormForward& args, Index rows, Index channels, const double* sums, const float* shift,
+                      float* factor) {
+  const double count = static_cast<double>(rows);
+  for (Index c = 0; c < channels; ++c) {
+    const double delta = sums[c] / count;
+    const double spread = sums[channels + c] / count - delta * delta;
+    const double variance = spread < 0 ? 0 : spread;  // not max(): a NaN must stay
+    const double mean = static_cast<double>(shift[c]) + delta;
+    const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(args.epsilon));
+    args.mean.as<float>()[c] = static_cast<float>(mean);
+    args.rstd.as<float>()[c] = static_cast<float>(rstd);
+    factor[c] = static_cast<float>(rstd * static_cast<double>(args.gamma.as<float>()[c]));
+    if (!args.running_mean) continue;
+    const double unbiased = rows > 1 ? variance * count / (count - 1) : variance;
+    float &running_mean = args.running_mean.as<float>()[c], &running_var = args.running_var.as<float>()[c];
+    running_mean = static_cast<float>((1.0 - args.momentum) * running_mean + args.momentum * mean);
+    running_var = static_cast<float>((1.0 - args.momentum) * running_var + args.momentum * unbiased);
+  }
+}
+
 }  // namespace
 
 void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, void* workspace) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index channels = args.x.dims[3], rows = args.x.count() / channels;
     const Index ahead = rows_ahead<T>(channels) * channels;
-    const T* x = args.x.as<T>();
+    const T *x = args.x.as<T>(), *residual = args.residual.as<T>();
     double* sums = static_cast<double*>(workspace);
     float* shift = reinterpret_cast<float*>(sums + 2 * threads * channels);
     float* factor = shift + channels;
-    // Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over
-    // all.
-    const Index samples = rows < 16 ? rows : 16;
-    for (Index c = 0; c < channels; ++c) shift[c] = 0.0f;
-    for (Index s = 0; s < samples; ++s) {
-      const T* row = x + rows * s / samples * channels;
-      TW_SIMD
-      for (Index c = 0; c < channels; ++c) shift[c] += to_float(row[c]);
-    }
-    for (Index c = 0; c < channels; ++c) shift[c] /= static_cast<float>(samples);
-
+    find_shift(x, rows, channels, shift);
     channel_sums(threads, rows, channels, sums,
                  [&](Index row, Index count, Index first, Index width, float* a, float* b) {
                    const float* base = shift + first;
@@ -184,30 +198,11 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
                      }
                    }
                  });
-    const double count = static_cast<double>(rows);
-    for (Index c = 0; c < channels; ++c) {
-      const double delta = sums[c] / count;
-      const double spread = sums[channels + c] / count - delta * delta;
-      const double variance = spread < 0 ? 0 : spread;  // not max(): a NaN must stay
-      const double mean = static_cast<double>(shift[c]) + delta;
-      const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(args.epsilon));
-      args.mean.as<float>()[c] = static_cast<float>(mean);
-      args.rstd.as<float>()[c] = static_cast<float>(rstd);
-      factor[c] = static_cast<float>(rstd * static_cast<double>(args.gamma.as<float>()[c]));
-      if (args.running_mean) {
-        const double unbiased = rows > 1 ? variance * count / (count - 1) : variance;
-        float &running_mean = args.running_mean.as<float>()[c], &running_var = args.running_var.as<float>()[c];
-        running_mean = static_cast<float>((1.0 - args.momentum) * running_mean + args.momentum * mean);
-        running_var = static_cast<float>((1.0 - args.momentum) * running_var + args.momentum * unbiased);
-      }
-    }
-
-    const T* residual = args.residual.as<T>();
+    write_statistics(args, rows, channels, sums, shift, factor);
     const float *centre = args.mean.as<float>(), *beta = args.beta.as<float>();
     T* y = args.y.as<T>();
     const bool relu = args.relu;
-    in_parallel(threads, rows * channels, [&](int part, int parts) {
-      const Range range = share(rows, parts, part, 1);
+    in_shares(threads, rows * channels, rows, 1, [&](Range range) {
       for (Index r = range.begin; r < range.end; ++r) {
         const T* in = x + r * channels;
         T* out = y + r * channels;
@@ -263,8 +258,7 @@ TW_LOOP void gradient_loop(const T* x, const T* dy, const T* mask, const float* 
 }  // namespace
 
 void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args, void* workspace) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index channels = args.x.dims[3], rows = args.x.count() / channels;
     const Index ahead = rows_ahead<T>(channels) * channels;
     const T *x = args.x.as<T>(), *dy = args.dy.as<T>(), *y = args.relu ? args.y.as<T>() : nullptr;
@@ -304,8 +298,7 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
       offset[c] = static_cast<float>(-g * r * sum / count);
     }
     if (d_residual != nullptr) dy = d_residual, y = nullptr;  // through the ReLU already
-    in_parallel(threads, rows * channels, [&](int part, int parts) {
-      const Range range = share(rows, parts, part, 1);
+    in_shares(threads, rows * channels, rows, 1, [&](Range range) {
       for (Index r = range.begin; r < range.end; ++r) {
         const T *values = x + r * channels, *gradients = dy + r * channels;
         const T* mask = y != nullptr ? y + r * channels : gradients;

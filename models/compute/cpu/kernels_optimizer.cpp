@@ -24,12 +24,8 @@ TW_LOOP double squares_loop(const float* x, Index count) {
 
 double sum_of_squares(int threads, const float* x, Index count, double* partials) {
   const int slices = count <= serial_elements ? 1 : threads;  // fixed by the arguments: the same sum in every call
-  in_parallel(slices, count, [&](int part, int parts) {
-    for (int slice = part; slice < slices; slice += parts) {
-      const Range range = share(count, slices, slice, 64);
-      partials[slice] = squares_loop(x + range.begin, range.end - range.begin);
-    }
-  });
+  in_slices(slices, count, count, 64,
+            [&](int slice, Range range) { partials[slice] = squares_loop(x + range.begin, range.end - range.begin); });
   double total = 0;
   for (int slice = 0; slice < slices; ++slice) total += partials[slice];
   return total;
@@ -42,8 +38,7 @@ template <class Update>
 void over_segments(int threads, const DecaySegment* segments, int segment_count, Update&& update) {
   if (segment_count == 0) return;
   const Index first = segments[0].begin, count = segments[segment_count - 1].end - first;
-  in_parallel(threads, count, [&](int part, int parts) {
-    const Range range = share(count, parts, part, 1024);
+  in_shares(threads, count, count, 1024, [&](Range range) {
     const Index begin = first + range.begin, end = first + range.end;
     for (int s = 0; s < segment_count; ++s) {
       const Index from = segments[s].begin > begin ? segments[s].begin : begin;

@@ -18,13 +18,11 @@ TW_LOOP void maximum_loop(const T* x, T* best, std::int32_t* where, std::int32_t
 }  // namespace
 
 void max_pool_forward(int threads, DType dtype, const MaxPoolForward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index height = args.x.dims[1], width = args.x.dims[2], channels = args.x.dims[3];
     const Index batch = args.x.dims[0], out_height = args.y.dims[1], out_width = args.y.dims[2];
     const int kernel = args.kernel;
-    in_parallel(threads, args.y.count(), [&](int part, int parts) {
-      const Range range = share(batch * out_height, parts, part, 1);
+    in_shares(threads, args.y.count(), batch * out_height, 1, [&](Range range) {
       for (Index line = range.begin; line < range.end; ++line) {
         const Index b = line / out_height, top = line % out_height * args.stride - args.padding;
         for (Index ow = 0; ow < out_width; ++ow) {
@@ -57,13 +55,11 @@ void max_pool_forward(int threads, DType dtype, const MaxPoolForward& args) {
 }
 
 void max_pool_backward(int threads, DType dtype, const MaxPoolBackward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index height = args.dx.dims[1], width = args.dx.dims[2], channels = args.dx.dims[3];
     const Index batch = args.dx.dims[0], out_height = args.dy.dims[1], out_width = args.dy.dims[2];
     const Index kernel = args.kernel, stride = args.stride, padding = args.padding;
-    in_parallel(threads, args.dx.count(), [&](int part, int parts) {
-      const Range range = share(batch * height, parts, part, 1);
+    in_shares(threads, args.dx.count(), batch * height, 1, [&](Range range) {
       for (Index line = range.begin; line < range.end; ++line) {
         const Index b = line / height, h = line % height;
         // Windows that hold row h: oh·stride ≤ h + padding ≤ oh·stride + kernel − 1
@@ -97,12 +93,10 @@ void max_pool_backward(int threads, DType dtype, const MaxPoolBackward& args) {
 }
 
 void average_pool_forward(int threads, DType dtype, const AveragePoolForward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index batch = args.x.dims[0], pixels = args.x.dims[1] * args.x.dims[2], channels = args.x.dims[3];
     const float inverse = 1.0f / static_cast<float>(pixels);
-    in_parallel(threads, args.x.count(), [&](int part, int parts) {
-      const Range range = share(batch, parts, part, 1);
+    in_shares(threads, args.x.count(), batch, 1, [&](Range range) {
       for (Index b = range.begin; b < range.end; ++b) {
         for (Index c0 = 0; c0 < channels; c0 += 256) {
           const Index run = channels - c0 < 256 ? channels - c0 : 256;
@@ -122,12 +116,10 @@ void average_pool_forward(int threads, DType dtype, const AveragePoolForward& ar
 }
 
 void average_pool_backward(int threads, DType dtype, const AveragePoolBackward& args) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     const Index batch = args.dx.dims[0], pixels = args.dx.dims[1] * args.dx.dims[2], channels = args.dx.dims[3];
     const float inverse = 1.0f / static_cast<float>(pixels);
-    in_parallel(threads, args.dx.count(), [&](int part, int parts) {
-      const Range range = share(batch * pixels, parts, part, 1);
+    in_shares(threads, args.dx.count(), batch * pixels, 1, [&](Range range) {
       for (Index p = range.begin; p < range.end; ++p) {
         const T* dy = args.dy.as<T>() + p / pixels * channels;
         T* dx = args.dx.as<T>() + p * channels;
@@ -144,8 +136,7 @@ void gather_patches(int threads, const ConvolutionShape& shape, const void* x_da
   const Index out_width = shape.out_width(), plane = shape.out_height() * out_width;
   const char* x = static_cast<const char*>(x_data);
   char* rows = static_cast<char*>(rows_data);
-  in_parallel(threads, count * kernel * kernel * shape.in_channels, [&](int part, int parts) {
-    const Range range = share(count, parts, part, 1);
+  in_shares(threads, count * kernel * kernel * shape.in_channels, count, 1, [&](Range range) {
     for (Index i = range.begin; i < range.end; ++i) {
       const Index position = (first + i) % plane, image = (first + i) / plane;
       const Index top = position / out_width * shape.stride - shape.padding;
@@ -156,7 +147,8 @@ void gather_patches(int threads, const ConvolutionShape& shape, const void* x_da
           if (h < 0 || h >= shape.height || w < 0 || w >= shape.width) {
             std::memset(to, 0, static_cast<std::size_t>(pixel));
           } else {
-            std::memcpy(to, x + ((image * shape.height + h) * shape.width + w) * pixel, static_cast<std::size_t>(pixel));
+            std::memcpy(to, x + ((image * shape.height + h) * shape.width + w) * pixel,
+                        static_cast<std::size_t>(pixel));
           }
         }
       }
@@ -169,19 +161,19 @@ void spread_pixels(int threads, const ConvolutionShape& shape, const void* rows_
   const Index line = shape.width * pixel, out_height = shape.out_height(), out_width = shape.out_width();
   const char* rows = static_cast<const char*>(rows_data);
   char* dx = static_cast<char*>(dx_data);
-  in_parallel(threads, shape.batch * shape.height * shape.width * shape.in_channels, [&](int part, int parts) {
-    const Range range = share(shape.batch * shape.height, parts, part, 1);
-    for (Index i = range.begin; i < range.end; ++i) {
-      const Index h = i % shape.height, image = i / shape.height;
-      char* to = dx + i * line;
-      std::memset(to, 0, static_cast<std::size_t>(line));
-      if (h % shape.stride != 0 || h / shape.stride >= out_height) continue;
-      const char* from = rows + (image * out_height + h / shape.stride) * out_width * pixel;
-      for (Index w = 0; w < out_width; ++w) {
-        std::memcpy(to + w * shape.stride * pixel, from + w * pixel, static_cast<std::size_t>(pixel));
-      }
-    }
-  });
+  in_shares(threads, shape.batch * shape.height * shape.width * shape.in_channels, shape.batch * shape.height, 1,
+            [&](Range range) {
+              for (Index i = range.begin; i < range.end; ++i) {
+                const Index h = i % shape.height, image = i / shape.height;
+                char* to = dx + i * line;
+                std::memset(to, 0, static_cast<std::size_t>(line));
+                if (h % shape.stride != 0 || h / shape.stride >= out_height) continue;
+                const char* from = rows + (image * out_height + h / shape.stride) * out_width * pixel;
+                for (Index w = 0; w < out_width; ++w) {
+                  std::memcpy(to + w * shape.stride * pixel, from + w * pixel, static_cast<std::size_t>(pixel));
+                }
+              }
+            });
 }
 
 }  // namespace tw::models::cpu::TW_ISA

@@ -61,8 +61,7 @@ inline Index visible(Index row, Index first, Index columns, bool causal) {
 
 void attention_exponentials(DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,
                             bool causal, float scale, void* e_data, float* inverse_sum, float* log_sum_exp) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     for (Index r = 0; r < rows; ++r) {
       const float* s = scores + r * ld;
       T* e = static_cast<T*>(e_data) + r * ld;
@@ -79,8 +78,7 @@ void attention_exponentials(DType dtype, const float* scores, Index rows, Index 
 void attention_gradient(DType dtype, const float* scores, const float* dp_data, Index rows, Index first, Index columns,
                         Index ld, bool causal, float scale, const float* log_sum_exp, const float* delta, void* p_data,
                         void* ds_data) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     for (Index r = 0; r < rows; ++r) {
       const float *s = scores + r * ld, *dp = dp_data + r * ld;
       T *p = static_cast<T*>(p_data) + r * ld, *ds = static_cast<T*>(ds_data) + r * ld;
@@ -99,8 +97,7 @@ void attention_gradient(DType dtype, const float* scores, const float* dp_data, 
 
 void row_dots(DType dtype, const void* a_data, Index lda, const void* b_data, Index ldb, Index rows, Index width,
               float* y) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     for (Index r = 0; r < rows; ++r) {
       const T *a = static_cast<const T*>(a_data) + r * lda, *b = static_cast<const T*>(b_data) + r * ldb;
       float sum = 0;
@@ -113,8 +110,7 @@ void row_dots(DType dtype, const void* a_data, Index lda, const void* b_data, In
 
 void store_rows(DType dtype, const float* x, Index rows, Index width, const float* row_factor, void* y_data,
                 Index ldy) {
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<class T>(T*) {
     for (Index r = 0; r < rows; ++r) {
       T* y = static_cast<T*>(y_data) + r * ldy;
       const float factor = row_factor != nullptr ? row_factor[r] : 1.0f;
@@ -181,10 +177,9 @@ TW_LOOP double unit_exponentials_loop(const float* l, float top, E* e, Index cou
 void classifier_statistics(int threads, DType dtype, const float* logits, Index rows, Index first, Index width,
                            const std::int32_t* targets, void* e_data, float* tile_max, double* tile_sum,
                            float* tile_logit_sum, float* best, std::int32_t* best_index, float* target_logit) {
-  with_type(dtype, [&](auto* type) {
-    using E = Bits<std::remove_pointer_t<decltype(type)>>;
-    in_parallel(threads, rows * width, [&](int part, int parts) {
-      const Range range = share(rows, parts, part, 1);
+  with_type(dtype, [&]<class T>(T*) {
+    using E = Bits<T>;
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
       for (Index r = range.begin; r < range.end; ++r) {
         const float* l = logits + r * width;
         E* e = static_cast<E*>(e_data) + r * width;
@@ -208,9 +203,9 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
 void classifier_gradient(int threads, DType dtype, void* e_data, Index rows, Index first, Index width,
                          const std::int32_t* targets, const float* tile_max, const float* best, const double* sum,
                          LabelSmoothing smoothing) {
-  with_type(dtype, [&](auto* type) {
-    using E = Bits<std::remove_pointer_t<decltype(type)>>;
-    in_parallel(threads, rows * width, [&](int part, int parts) {
+  with_type(dtype, [&]<class T>(T*) {
+    using E = Bits<T>;
+    in_parallel(threads, rows * width, [&](int part, int parts) {  // in_shares() takes a quarter longer on AVX2
       const Range range = share(rows, parts, part, 1);
       for (Index r = range.begin; r < range.end; ++r) {
         E* e = static_cast<E*>(e_data) + r * width;  // becomes the gradient

@@ -6,7 +6,10 @@
 
 namespace tw::models::cpu::TW_ISA {
 
-#define TW_CPU_ENTRY(result, kernel, arguments) kernel,
-const Kernels table = {TW_CPU_TEXT(TW_ISA), TW_CPU_KERNELS(TW_CPU_ENTRY)};
+const Kernels table = {
+    TW_CPU_TEXT(TW_ISA),
+#define TW_CPU_KERNEL(result, name, parameters) name,
+#include "models/compute/cpu/kernels.def"
+};
 
 }  // namespace tw::models::cpu::TW_ISA

@@ -1,5 +1,4 @@
 // The library's own products, one primitive each and nothing around it.
-#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 
@@ -66,7 +65,7 @@ void try_layout(std::vector<LibraryProduct>& found, const Context& context, cons
     if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return;
     throw_api_error(error, "a product of the library alone", __FILE__, __LINE__);
   }
-  if (implementation.rfind("ref", 0) == 0) return;
+  if (implementation.starts_with("ref")) return;
   found.push_back({layout, implementation, alone->bytes(),
                    [alone](Stream&, void* x, void* weight, void* y) { TW_DNNL(alone->run(x, weight, y)); }});
 }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
-#include <vector>
 
 #include "models/compute/error.hpp"
 

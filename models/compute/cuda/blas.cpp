@@ -17,7 +17,6 @@ std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
 #define TW_BLAS(symbol) \
   if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "models/compute/cuda/blas_functions.def"
-#undef TW_BLAS
   return library;
 }
 
@@ -195,8 +194,6 @@ struct Product::Descriptors {
     if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.aux_ld);  // its type is d's where none is set
     if (s.scaled) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_sums ? 1 : 0));
   }
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
   ~Descriptors() { library.cublasLtMatmulDescDestroy(operation); }
 
   template <class T>
@@ -344,8 +341,8 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
 }
 
 bool Blas::is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream) {
-  const auto known = std::find_if(chosen_.begin(), chosen_.end(),
-                                  [&](const auto& choice) { return choice.get() == fused.algorithm_; });
+  const auto known =
+      std::ranges::find_if(chosen_, [&](const auto& choice) { return choice.get() == fused.algorithm_; });
   std::optional<bool>& slower = (*known)->slower;
   if (slower) return *slower;
   if (!fused.algorithm_->measured || is_capturing(stream)) return false;

@@ -1,5 +1,5 @@
-// cuBLASLt, opened at run time, and one product of it with its algorithm. Matrices are row-major here; the library's are
-// column-major, so that it is given the operands in the other order. Private to models/compute/cuda.
+// cuBLASLt, opened at run time, and one product of it with its algorithm. Matrices are row-major here; the library's
+// are column-major, so that it is given the operands in the other order. Private to models/compute/cuda.
 #pragma once
 
 #include <cublasLt.h>
@@ -22,13 +22,12 @@ using Index = std::int64_t;
 /// The open library. All functions are there.
 class BlasLibrary : VendorLibrary {
  public:
-  /// Of the toolkit's major version, from the loader's folders or /usr/local/cuda. Null where it is not there or lacks a
-  /// function; `why` then says so.
+  /// Of the toolkit's major version, from the loader's folders or /usr/local/cuda. Null where it is not there or lacks
+  /// a function; `why` then says so.
   static std::unique_ptr<BlasLibrary> open(std::string* why);
 
 #define TW_BLAS(name) decltype(&::name) name = nullptr;
 #include "models/compute/cuda/blas_functions.def"
-#undef TW_BLAS
 
   std::string version() const;  ///< "13.1.0"
 
@@ -55,12 +54,12 @@ struct ProductShape {
   Operand a, b, d;  ///< c lies as d does
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  cudaDataType_t bias_type = CUDA_R_32F;  ///< of the epilogue's bias (n values, added to each row) or, with BGRADB (BGRADA
-                                          ///< of the library's order: Σ over k of a, m values)
-  Index aux_ld = 0;                       ///< of the epilogue's second matrix (m, n), of d's type
-  bool scaled = false;                    ///< a and b are fp8, with a scale each
-  bool fast_sums = false;                 ///< fp8: sums may keep fewer bits
-  int alignment = 16;                     ///< bytes, of all addresses
+  cudaDataType_t bias_type = CUDA_R_32F;  ///< of the epilogue's bias (n values, added to each row) or, with BGRADB
+                                          ///< (BGRADA of the library's order: Σ over k of a, m values)
+  Index aux_ld = 0;        ///< of the epilogue's second matrix (m, n), of d's type
+  bool scaled = false;     ///< a and b are fp8, with a scale each
+  bool fast_sums = false;  ///< fp8: sums may keep fewer bits
+  int alignment = 16;      ///< bytes, of all addresses
   bool operator==(const ProductShape&) const = default;
 };
 
@@ -92,13 +91,12 @@ class Blas {
   /// Null where the library is not there or does not start; `why` then says so.
   static std::unique_ptr<Blas> open(Context& context, std::string* why);
   ~Blas();
-  Blas(const Blas&) = delete;
-  Blas& operator=(const Blas&) = delete;
 
   const BlasLibrary& library() const { return *library_; }
   cublasLtHandle_t handle() const { return handle_; }
-  /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory taken
-  /// for that alone (which is in no peak). Not `found` where the library has none, or runs none of those that it offers.
+  /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory
+  /// taken for that alone (which is in no peak). Not `found` where the library has none, or runs none of those that it
+  /// offers.
   const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
   /// What the epilogue of a product does, by a plain product and own kernels, on the same arguments; `workspace`: of
   /// workspace_bytes() and the `more_bytes` behind it.
@@ -128,7 +126,8 @@ class Product {
   const std::string& name() const { return algorithm_->name; }
   /// `workspace`: Blas::workspace_bytes().
   void run(cudaStream_t stream, const ProductArguments& args, void* workspace) const;
-  void run(cudaStream_t stream, const ProductArguments& args, void* workspace, const cublasLtMatmulAlgo_t& algorithm) const;
+  void run(cudaStream_t stream, const ProductArguments& args, void* workspace,
+           const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
   friend class Blas;
@@ -147,7 +146,8 @@ inline cudaDataType_t cuda_type(DType dtype) {
 inline cublasComputeType_t compute_type(Math math) {
   return math == Math::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
-/// 16 where all addresses are multiples of 16, else the size of an element: the two classes that algorithms are kept for.
+/// 16 where all addresses are multiples of 16, else the size of an element: the two classes that algorithms are kept
+/// for.
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype);
 
 }  // namespace tw::models::cuda

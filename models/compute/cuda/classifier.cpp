@@ -22,8 +22,8 @@
 namespace tw::models::cuda {
 namespace {
 
-/// Of the logits of a chunk: each chunk reads and writes the weights' gradient once more, so that few are better; little
-/// beside what a network holds. It is part of the arena, and so of the planned memory.
+/// Of the logits of a chunk: each chunk reads and writes the weights' gradient once more, so that few are better;
+/// little beside what a network holds. It is part of the arena, and so of the planned memory.
 std::size_t most_chunk_bytes(const Context& context) {
   return std::min(std::size_t{1} << 30, context.memory_bytes() / 64);
 }

@@ -1,7 +1,5 @@
 #include "models/compute/cuda/context.hpp"
 
-#include <algorithm>
-
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 

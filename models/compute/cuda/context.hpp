@@ -24,8 +24,6 @@ inline cudaStream_t stream_of(Stream& stream) { return static_cast<cudaStream_t>
 class Context {
  public:
   Context(Device& device, int index, bool times_algorithms = true, bool deterministic = true);
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
   ~Context();
 
   Device& device() const { return device_; }
@@ -83,8 +81,8 @@ std::unique_ptr<ClassifierPlan> make_classifier(Context& context, const Classifi
 std::unique_ptr<AttentionPlan> make_attention(Context& context, const AttentionShape& shape, std::string why_not_fused);
 
 // ---- of dnn/: null where cuDNN is not there or refuses the shape, and `why` says so ----
-/// Where the context is deterministic, two runs are bitwise equal, for 2 · batch · heads · seq² bytes of workspace; else
-/// backward adds to dq in any order.
+/// Where the context is deterministic, two runs are bitwise equal, for 2 · batch · heads · seq² bytes of workspace;
+/// else backward adds to dq in any order.
 std::unique_ptr<AttentionPlan> make_dnn_attention(Context& context, const AttentionShape& shape, std::string* why);
 /// Convolutions likewise.
 std::unique_ptr<ConvolutionPlan> make_dnn_convolution(Context& context, const ConvolutionShape& shape,

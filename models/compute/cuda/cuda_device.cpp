@@ -1,4 +1,7 @@
-#include "models/compute/cuda/cuda_device.hpp"
+// NVIDIA GPUs through the CUDA runtime: memory, streams, events and graphs, all operators, and the plans: products by
+// cuBLASLt, convolutions and fused attention by cuDNN, the rest by own kernels. What a library that is missing would
+// do, or this GPU cannot, supports() denies and plan() throws as Error{unsupported}.
+#include "models/compute/registry.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,7 +29,8 @@ std::string pci_text(const cudaDeviceProp& properties) {
   return text;
 }
 
-/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it; of a MIG instance they write "MIG-…", which the runtime does not tell.
+/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it; of a MIG instance they write "MIG-…", which the runtime does not
+/// tell.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -122,8 +126,6 @@ class CudaDevice final : public Device {
         threads_(std::max(1, options.threads)),
         context_(
             std::make_unique<cuda::Context>(*this, options.index, options.time_algorithms, options.deterministic)) {}
-  CudaDevice(const CudaDevice&) = delete;
-  CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() override {
     context_.reset();  // its memory is of this device
     for (const auto& [data, bytes] : blocks_) TW_CUDA_NOTHROW(cudaFree(data));

@@ -1,39 +1,20 @@
-#include "models/compute/reference/reference_device.hpp"
+// The reference device: every operator as plain loops in float64, rounded once to the stored dtype. The oracle of the
+// tests.
+#include "models/compute/registry.hpp"
 
 #include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "models/compute/error.hpp"
+#include "models/compute/host_stream.hpp"
 #include "models/compute/reference/reference.hpp"
 
 namespace tw::models {
 namespace reference {
-namespace {
-
-class ReferenceStream final : public Stream {
- public:
-  void synchronize() override {}
-};
-
-class ReferenceEvent final : public Event {
- public:
-  void record(Stream&) override { time_ = std::chrono::steady_clock::now(); }
-  void synchronize() override {}
-  bool is_done() override { return true; }
-  double seconds_since(Event& earlier) override {
-    return std::chrono::duration<double>(time_ - static_cast<ReferenceEvent&>(earlier).time_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point time_;
-};
-
-}  // namespace
 
 ReferenceDevice::~ReferenceDevice() {
   for (const auto& [data, bytes] : blocks_) std::free(data);
@@ -86,8 +67,8 @@ void ReferenceDevice::copy(Stream&, void* destination, const void* source, std::
   std::memmove(destination, source, bytes);
 }
 
-std::unique_ptr<Stream> ReferenceDevice::create_stream() { return std::make_unique<ReferenceStream>(); }
-std::unique_ptr<Event> ReferenceDevice::create_event() { return std::make_unique<ReferenceEvent>(); }
+std::unique_ptr<Stream> ReferenceDevice::create_stream() { return std::make_unique<HostStream>(); }
+std::unique_ptr<Event> ReferenceDevice::create_event() { return std::make_unique<HostEvent>(); }
 
 std::unique_ptr<LinearPlan> ReferenceDevice::plan(const LinearShape& shape) {
   return std::make_unique<ReferenceLinear>(*this, shape);

@@ -1,4 +1,4 @@
-#include "power/sources/amdgpu/sight.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -66,7 +65,7 @@ std::vector<Agent> select(const std::vector<Agent>& all, std::string_view list) 
       std::transform(entry.begin() + 4, entry.end(), entry.begin() + 4,
                      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       const auto fits = [&](const Agent& agent) { return agent.uuid.starts_with(entry); };
-      if (std::count_if(all.begin(), all.end(), fits) == 1) match = &*std::find_if(all.begin(), all.end(), fits);
+      if (std::ranges::count_if(all, fits) == 1) match = &*std::ranges::find_if(all, fits);
     } else {
       std::size_t index = 0;
       const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
@@ -90,14 +89,14 @@ Sight amdgpu::look_in(const fs::path& driver, const fs::path& topology, const Hi
   const bool knows_none = agents.all.empty() && !agents.some_hidden;
   std::vector<Agent> left = hiding.rocr ? select(agents.all, *hiding.rocr) : agents.all;
   const auto has = [](const std::vector<Agent>& some, const std::string& card) {
-    return std::any_of(some.begin(), some.end(), [&](const Agent& agent) { return agent.card == card; });
+    return std::ranges::find(some, card, &Agent::card) != some.end();
   };
   Sight sight;
   if (hiding.hip && !hiding.hip->empty()) {
     left = select(left, *hiding.hip);
   } else if (hiding.cuda && !hiding.cuda->empty()) {
     const std::vector<Agent> earlier = select(left, *hiding.cuda);
-    if (!std::all_of(left.begin(), left.end(), [&](const Agent& agent) { return has(earlier, agent.card); }))
+    if (!std::ranges::all_of(left, [&](const Agent& agent) { return has(earlier, agent.card); }))
       sight.unclear = "CUDA_VISIBLE_DEVICES=" + *hiding.cuda +
                       ": whether it hides AMD GPUs depends on the version of HIP: set HIP_VISIBLE_DEVICES, or "
                       "ROCR_VISIBLE_DEVICES";

@@ -1,7 +1,6 @@
-#include "power/sources/amdgpu/telemetry.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 
 #include <string>
-#include <utility>
 
 #include "power/meter/sysfs.hpp"
 #include "power/telemetry/file_telemetry.hpp"
@@ -22,6 +21,13 @@ fs::path labelled(const fs::path& chip, const std::string& kind, const std::stri
 }
 
 }  // namespace
+
+bool amdgpu::is_integrated(const std::filesystem::path& chip) {
+  constexpr const char* mi300a = "0x74a0";
+  std::error_code none;
+  return std::filesystem::exists(chip / "in1_input", none) ||
+         sysfs::text_or_empty(chip / "device" / "device") == mi300a;
+}
 
 std::vector<TelemetryFinding> amdgpu::find_telemetry_in(const fs::path& hwmon) {
   std::vector<TelemetryFinding> findings;

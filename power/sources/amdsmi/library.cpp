@@ -42,7 +42,6 @@ std::shared_ptr<const Library> Library::open(Unavailable* why, const std::vector
   }
 #define TW_AMDSMI(symbol, parameters) library->file_.find(library->symbol, #symbol);
 #include "power/sources/amdsmi/functions.def"
-#undef TW_AMDSMI
   const int code = call(library->amdsmi_init, initialise_gpus);
   library->initialised_ = code == success;
   if (code == success) return library;

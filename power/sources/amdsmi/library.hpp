@@ -18,12 +18,9 @@ class Library {
   static std::shared_ptr<const Library> open(Unavailable* why, const std::vector<std::string>& names = {
                                                                    "libamd_smi.so", "/opt/rocm/lib/libamd_smi.so"});
   ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
 #define TW_AMDSMI(name, parameters) int(*name) parameters = nullptr;
 #include "power/sources/amdsmi/functions.def"
-#undef TW_AMDSMI
 
   /// What an error of `function` means for a finding.
   Unavailable explain(int code, const char* function) const;

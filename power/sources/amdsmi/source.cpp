@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -12,7 +11,7 @@
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
-#include "power/sources/amdgpu/integrated.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/amdsmi/library.hpp"
 
 namespace tw::power {
@@ -54,7 +53,7 @@ fs::path power_file(const fs::path& card) {
 /// What the card's joules cover.
 EnergyScope scope_of(const fs::path& card) {
   const std::vector<fs::path> chips = sysfs::sorted_entries(card / "hwmon");
-  return std::any_of(chips.begin(), chips.end(), amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
+  return std::ranges::any_of(chips, amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
 }
 
 MeterFinding unavailable(std::string domain, const Unavailable& why) {

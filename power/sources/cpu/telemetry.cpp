@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "power/meter/sysfs.hpp"
@@ -26,7 +24,7 @@ class BusyClock {
   BusyClock(const fs::path& cpus, fs::path stat) : stat_(std::move(stat)) {
     for (const fs::path& folder : sysfs::sorted_entries(cpus / "cpufreq")) {
       const std::string name = folder.filename().string(), head = "policy";
-      if (name.rfind(head, 0) != 0 || !sysfs::number_or_none(folder / "scaling_cur_freq")) continue;
+      if (!name.starts_with(head) || !sysfs::number_or_none(folder / "scaling_cur_freq")) continue;
       Policy policy{sysfs::NumberFile(folder / "scaling_cur_freq"), {}};
       std::istringstream members(sysfs::text_or_empty(folder / "affected_cpus"));
       for (int cpu = 0; members >> cpu;) policy.cpus.push_back(cpu);
@@ -61,8 +59,7 @@ class BusyClock {
   void weigh() noexcept {
     choose();
     for (std::size_t i = 0; i < policies_.size(); ++i)
-      if (std::none_of(chosen_.begin(), chosen_.end(), [&](const auto& one) { return one.first == i; }))
-        policies_[i].file.close();
+      if (std::ranges::none_of(chosen_, [&](const auto& one) { return one.first == i; })) policies_[i].file.close();
   }
 
   void choose() noexcept {
@@ -81,7 +78,7 @@ class BusyClock {
       has_last_ = true;
     } catch (const std::exception&) {  // then all alike
     }
-    std::stable_sort(chosen_.begin(), chosen_.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::stable_sort(chosen_, std::greater(), [](const auto& one) { return one.second; });
     if (chosen_.size() > most_policies) chosen_.resize(most_policies);
     if (!chosen_.empty()) return;
     const std::size_t wanted = std::min(policies_.size(), most_policies);
@@ -125,7 +122,7 @@ std::vector<fs::path> temperature_files(const fs::path& hwmon) {
       const std::string text = file.string(), tail = "_label";
       if (text.size() < tail.size() || text.compare(text.size() - tail.size(), tail.size(), tail) != 0) continue;
       const std::string label = sysfs::text_or_empty(file);
-      if (label.rfind("Package id", 0) != 0 && label != "Tctl") continue;
+      if (!label.starts_with("Package id") && label != "Tctl") continue;
       const fs::path input = text.substr(0, text.size() - tail.size()) + "_input";
       if (sysfs::number_or_none(input)) files.push_back(input);
     }

@@ -1,8 +1,8 @@
 // What CPUs show besides joules, as domain "cpu": cpu_clock_mhz (mean of scaling_cur_freq over the at most 16 policies
-// whose CPUs were busiest since the last look, a second or more ago, each by its busy time, whichever rank or program it
-// was: idle CPUs, which rest at a low clock, do not count; where no CPU worked or /proc/stat cannot be read, 16 policies
-// spread over the machine alike), temperature_c (the hottest package by coretemp or k10temp), throttle_thermal_events
-// (package_throttle_count, one CPU per package). Channels that are not there are absent.
+// whose CPUs were busiest since the last look, a second or more ago, each by its busy time, whichever rank or program
+// it was: idle CPUs, which rest at a low clock, do not count; where no CPU worked or /proc/stat cannot be read, 16
+// policies spread over the machine alike), temperature_c (the hottest package by coretemp or k10temp),
+// throttle_thermal_events (package_throttle_count, one CPU per package). Channels that are not there are absent.
 #pragma once
 
 #include <filesystem>

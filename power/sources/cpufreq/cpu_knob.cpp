@@ -31,7 +31,7 @@ class CpuKnob : public Knob {
       std::vector<double> values;
       for (const unsigned long khz : policies_->available_khz(cpu))
         if (khz <= hardware.max_khz) values.push_back(mhz_of(khz));  // boost is listed where it is off, too
-      std::sort(values.begin(), values.end());
+      std::ranges::sort(values);
       values.erase(std::unique(values.begin(), values.end()), values.end());
       range.minimum = first ? mhz_of(hardware.min_khz) : std::max(range.minimum, mhz_of(hardware.min_khz));
       range.maximum = first ? mhz_of(hardware.max_khz) : std::min(range.maximum, mhz_of(hardware.max_khz));
@@ -63,8 +63,8 @@ class CpuKnob : public Knob {
   double set(double value) override {
     const KnobRange range = this->range();
     const unsigned long khz = khz_of(value);
-    const bool listed = range.values.empty() || std::any_of(range.values.begin(), range.values.end(),
-                                                            [&](double one) { return khz_of(one) == khz; });
+    const bool listed =
+        range.values.empty() || std::ranges::any_of(range.values, [&](double one) { return khz_of(one) == khz; });
     if (!listed || khz < khz_of(range.minimum) || khz > khz_of(range.maximum))
       throw NotApplied("out_of_range",
                        std::to_string(khz) + " kHz is not among the CPUs' frequencies, " +
@@ -124,7 +124,7 @@ class CpuKnob : public Knob {
   PutBack put_back(const KnobState& found, std::span<const Attempt> attempts) override {
     PutBack result;
     const auto ours = [&](const std::string& key, unsigned long khz) {
-      return std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+      return std::ranges::any_of(attempts, [&](const Attempt& attempt) {
         return is_left_by(attempt, khz) || attempt.has_left(key, std::to_string(khz));
       });
     };

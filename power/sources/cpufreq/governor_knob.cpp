@@ -1,6 +1,5 @@
 // The governor of all CPUs.
 #include <algorithm>
-#include <system_error>
 
 #include "power/sources/cpufreq/policies.hpp"
 
@@ -22,8 +21,7 @@ class GovernorKnob : public Knob {
     const std::vector<unsigned> cpus = policies_->cpus();
     for (const std::string& name : names_of(kind())) {
       const auto lists = [&](unsigned cpu) { return is_listed(cpu, name); };
-      if (!cpus.empty() && std::all_of(cpus.begin(), cpus.end(), lists))
-        range.values.push_back(*set_point_of_name(kind(), name));
+      if (!cpus.empty() && std::ranges::all_of(cpus, lists)) range.values.push_back(*set_point_of_name(kind(), name));
     }
     if (!range.values.empty()) range.minimum = range.values.front(), range.maximum = range.values.back();
     return range;
@@ -42,7 +40,7 @@ class GovernorKnob : public Knob {
   double set(double value) override {
     const std::vector<double> values = range().values;
     const std::string name = set_point_text(kind(), value);
-    if (std::find(values.begin(), values.end(), value) == values.end()) {
+    if (std::ranges::find(values, value) == values.end()) {
       std::string listed;
       for (const double one : values) listed += (listed.empty() ? "" : ", ") + set_point_text(kind(), one);
       throw NotApplied("out_of_range", name + " is not among the governors that all CPUs list: " + listed);
@@ -79,7 +77,7 @@ class GovernorKnob : public Knob {
       const std::string& saved = found.at(name + saved_key);
       const std::string now = policies_->limits(cpu).governor;
       if (now == saved) return;
-      const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+      const bool ours = std::ranges::any_of(attempts, [&](const Attempt& attempt) {
         return (attempt.accepted && now == set_point_text(kind(), attempt.requested)) ||
                attempt.has_left(name + saved_key, now);
       });
@@ -96,13 +94,12 @@ class GovernorKnob : public Knob {
  private:
   bool is_listed(unsigned cpu, const std::string& name) const {
     const std::vector<std::string> listed = policies_->available_governors(cpu);
-    return std::find(listed.begin(), listed.end(), name) != listed.end();
+    return std::ranges::find(listed, name) != listed.end();
   }
 
   /// One that the policy lists, and reads back. Writes only what differs.
   void write(unsigned cpu, const std::string& name) {
-    if (!is_listed(cpu, name))
-      throw NotApplied("out_of_range", name_of(cpu) + " lists no governor \"" + name + "\"");
+    if (!is_listed(cpu, name)) throw NotApplied("out_of_range", name_of(cpu) + " lists no governor \"" + name + "\"");
     if (policies_->limits(cpu).governor == name) return;
     check(cpu, "scaling_governor", policies_->set_governor(cpu, name));
     if (const std::string now = policies_->limits(cpu).governor; now != name)

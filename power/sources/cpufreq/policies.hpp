@@ -25,12 +25,12 @@ class Policies {
   /// These throw std::system_error.
   virtual Limits limits(unsigned cpu) = 0;    ///< scaling_min_freq, scaling_max_freq, scaling_governor
   virtual Limits hardware(unsigned cpu) = 0;  ///< cpuinfo_min_freq, cpuinfo_max_freq
-  virtual std::vector<unsigned long> available_khz(unsigned cpu) = 0;        ///< empty where the driver lists none
-  virtual std::vector<std::string> available_governors(unsigned cpu) = 0;    ///< likewise
-  virtual std::optional<unsigned long> current_khz(unsigned cpu) = 0;        ///< scaling_cur_freq
-  virtual int set_min(unsigned cpu, unsigned long khz) = 0;                  ///< 0 or an errno; verifies nothing
-  virtual int set_max(unsigned cpu, unsigned long khz) = 0;                  ///< 0 or an errno
-  virtual int set_governor(unsigned cpu, const std::string& governor) = 0;   ///< 0 or an errno
+  virtual std::vector<unsigned long> available_khz(unsigned cpu) = 0;       ///< empty where the driver lists none
+  virtual std::vector<std::string> available_governors(unsigned cpu) = 0;   ///< likewise
+  virtual std::optional<unsigned long> current_khz(unsigned cpu) = 0;       ///< scaling_cur_freq
+  virtual int set_min(unsigned cpu, unsigned long khz) = 0;                 ///< 0 or an errno; verifies nothing
+  virtual int set_max(unsigned cpu, unsigned long khz) = 0;                 ///< 0 or an errno
+  virtual int set_governor(unsigned cpu, const std::string& governor) = 0;  ///< 0 or an errno
 };
 
 /// The frequency of all CPUs of a node as one knob: min = max = value on every policy. The governor is not needed for
@@ -51,8 +51,8 @@ inline void check(unsigned cpu, const char* file, int error) {
                    name_of(cpu) + "/cpufreq/" + file + ": " + std::strerror(error));
 }
 
-/// Calls function(cpu, name) for each policy that a saved state names by `key` ("cpu2" + key). One that is gone or throws
-/// does not keep the others from theirs; the first failure is thrown at the end, as NotApplied.
+/// Calls function(cpu, name) for each policy that a saved state names by `key` ("cpu2" + key). One that is gone or
+/// throws does not keep the others from theirs; the first failure is thrown at the end, as NotApplied.
 template <typename Function>
 void each_policy(Policies& policies, const KnobState& found, const std::string& key, const Function& function) {
   const std::vector<unsigned> cpus = policies.cpus();

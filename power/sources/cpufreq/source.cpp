@@ -28,11 +28,11 @@ class LibraryPolicies : public cpufreq::Policies {
     std::vector<unsigned> cpus;
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(cpu_folder) / "cpufreq", ignored)) {
-      if (entry.path().filename().string().rfind("policy", 0) != 0) continue;
+      if (!entry.path().filename().string().starts_with("policy")) continue;
       unsigned cpu = 0;
       if (std::ifstream(entry.path() / "affected_cpus") >> cpu) cpus.push_back(cpu);
     }
-    std::sort(cpus.begin(), cpus.end());
+    std::ranges::sort(cpus);
     return cpus;
   }
   cpufreq::Limits limits(unsigned cpu) override {
@@ -91,15 +91,16 @@ class LibraryPolicies : public cpufreq::Policies {
   }
 };
 
-/// Gives the finding its knob; where one of the files of all CPUs may not be written, with the reason and what would help.
+/// Gives the finding its knob; where one of the files of all CPUs may not be written, with the reason and what would
+/// help.
 void judge(KnobFinding& finding, std::unique_ptr<Knob> knob, const std::vector<unsigned>& cpus,
            const std::vector<const char*>& files, const std::string& glob, const std::string& slurm) {
   for (const unsigned cpu : cpus)
     for (const char* file : files)
       if (finding.reason.empty() && eaccess(file_of(cpu, file).c_str(), W_OK) != 0) {
         finding.explain("permission", file_of(cpu, file) + ": " + std::strerror(errno));
-        finding.grant = "run as root; or as root: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" +
-                        glob + " and chmod g+w on them; under Slurm: " + slurm + ", where the site allows it";
+        finding.grant = "run as root; or as root: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" + glob +
+                        " and chmod g+w on them; under Slurm: " + slurm + ", where the site allows it";
       }
   finding.knob = std::move(knob);
 }

@@ -86,11 +86,11 @@ class CrayMeter : public SensorMeter {
 /// "accel3_energy" → 3.
 std::optional<int> accelerator_of(const std::string& file) {
   const std::string head = "accel", tail = "_energy";
-  if (file.size() <= head.size() + tail.size() || file.rfind(head, 0) != 0 ||
+  if (file.size() <= head.size() + tail.size() || !file.starts_with(head) ||
       file.compare(file.size() - tail.size(), tail.size(), tail) != 0)
     return std::nullopt;
   const std::string digits = file.substr(head.size(), file.size() - head.size() - tail.size());
-  if (digits.size() > 3 || !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+  if (digits.size() > 3 || !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   return std::stoi(digits);
 }
@@ -109,7 +109,7 @@ std::vector<Counter> find_counters(const fs::path& folder) {
   std::vector<int> accelerators;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))
     if (const auto number = accelerator_of(entry.path().filename().string())) accelerators.push_back(*number);
-  std::sort(accelerators.begin(), accelerators.end());
+  std::ranges::sort(accelerators);
   for (const int number : accelerators) {
     const std::string name = "accel" + std::to_string(number);
     counters.push_back({name + "_energy", "cray:" + name, EnergyScope::device});

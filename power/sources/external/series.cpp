@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <system_error>
 
 namespace tw::power::external {
 namespace {
@@ -145,7 +144,7 @@ std::optional<Point> Series::point_of(const std::vector<std::string>& fields, st
 
 void Series::take_line(std::string line) {
   ++line_number_;
-  if (line_number_ == 1 && counted_from_ == 0 && line.rfind("\xEF\xBB\xBF", 0) == 0)
+  if (line_number_ == 1 && counted_from_ == 0 && line.starts_with("\xEF\xBB\xBF"))
     line.erase(0, 3);  // a byte order mark
   const std::vector<std::string> fields = split(line);
   if (fields.size() == 1 && fields[0].empty()) return;
@@ -231,8 +230,7 @@ void Series::take(const std::string& part) {
 
 void Series::forget_before(double time) {
   constexpr std::size_t kept = 100;
-  const auto first = std::lower_bound(points_.begin(), points_.end(), time,
-                                      [](const Point& point, double value) { return point.time < value; });
+  const auto first = std::ranges::lower_bound(points_, time, {}, &Point::time);
   std::erase_if(holes_, [time](const Hole& hole) { return hole.end < time; });
   const auto before = static_cast<std::size_t>(first - points_.begin());
   if (before > kept) points_.erase(points_.begin(), first - static_cast<std::ptrdiff_t>(kept));
@@ -249,8 +247,7 @@ double Series::interval_seconds() const {
 
 double Series::joules(double from, double to) const {
   double sum = 0;
-  auto right = std::upper_bound(points_.begin(), points_.end(), from,
-                                [](double value, const Point& point) { return value < point.time; });
+  auto right = std::ranges::upper_bound(points_, from, {}, &Point::time);
   if (right == points_.begin() && right != points_.end()) ++right;  // nothing before the first point
   for (; right != points_.end() && (right - 1)->time < to; ++right) {
     const Point &a = *(right - 1), &b = *right;

@@ -1,6 +1,5 @@
 #include "power/sources/external/source.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <thread>
@@ -107,7 +106,8 @@ std::string why_far(double last, double behind) {
   std::string text = ": the time of its last point, " + std::to_string(last) + ", is " +
                      std::to_string(std::llround(std::min(std::abs(behind) / 3600, 1e15))) + " hours " +
                      (is_past ? "before" : "after") + " now: ";
-  for (const auto& [name, factor] : {std::pair("milliseconds", 1e3), std::pair("microseconds", 1e6), std::pair("nanoseconds", 1e9)})
+  for (const auto& [name, factor] :
+       {std::pair("milliseconds", 1e3), std::pair("microseconds", 1e6), std::pair("nanoseconds", 1e9)})
     if (std::abs(last / factor - (last + behind)) < 20 * 365.25 * 86400)
       return text + "is it in " + name + "? It must be in seconds since 1970, or ISO 8601 with a zone";
   return text + (is_past && last > 1e9 ? "does the meter still write this file?"
@@ -116,7 +116,8 @@ std::string why_far(double last, double behind) {
 
 }  // namespace
 
-std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file, std::optional<double> wait_seconds) {
+std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file,
+                                                   std::optional<double> wait_seconds) {
   MeterFinding finding{.domain = "external", .scope = EnergyScope::node};
   try {
     const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -4,14 +4,14 @@
 #include <cctype>
 #include <utility>
 
-#include "power/sources/amdgpu/integrated.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 
 namespace tw::power::hwmon {
 namespace {
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 4 &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 /// "Module Power Socket 1" → "module", "1"; empty where it is no such label.
@@ -28,7 +28,7 @@ Socket socket_of(const Rail& rail) {
       if (socket.rail == known) return socket;
   }
   const std::string head = "Esocket";  // the driver amd_energy
-  if (rail.chip == "amd_energy" && rail.label.rfind(head, 0) == 0 && is_number(rail.label.substr(head.size())))
+  if (rail.chip == "amd_energy" && rail.label.starts_with(head) && is_number(rail.label.substr(head.size())))
     return {"package", rail.label.substr(head.size())};
   return {};
 }
@@ -47,7 +47,7 @@ bool is_gpu(const Rail& rail) {
 std::vector<RailUse> classify(const std::vector<Rail>& rails) {
   std::vector<RailUse> uses;
   const auto has = [&](const std::string& rail, const std::string& number) {
-    return std::any_of(rails.begin(), rails.end(), [&](const Rail& other) {
+    return std::ranges::any_of(rails, [&](const Rail& other) {
       const Socket socket = socket_of(other);
       return socket.rail == rail && socket.number == number;
     });
@@ -58,8 +58,7 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
     const Socket socket = socket_of(rail);
     use.domain = "hwmon:" + (socket.rail.empty() ? rail.id : socket.rail + "-" + socket.number);
     if (is_gpu(rail)) use.domain = "amdgpu:" + rail.pci;
-    const bool known_twice =
-        std::any_of(uses.begin(), uses.end(), [&](const RailUse& other) { return other.domain == use.domain; });
+    const bool known_twice = std::ranges::find(uses, use.domain, &RailUse::domain) != uses.end();
     if (rail.battery) {
       refuse("unsupported", rail.id + " is a battery sensor");
     } else if (known_twice) {
@@ -76,10 +75,10 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
       refuse("contained", "is part of hwmon:grace-" + socket.number);
     } else if (socket.rail == "cpu") {
       use.scope = EnergyScope::package;
-    } else if (is_system(rail) && std::count_if(rails.begin(), rails.end(), is_system) > 1) {
+    } else if (is_system(rail) && std::ranges::count_if(rails, is_system) > 1) {
       refuse("unsupported",
              rail.id + " is one of several system meters without a label: whether one contains another is unknown");
-    } else if (is_system(rail) && std::any_of(rails.begin(), rails.end(), is_module)) {
+    } else if (is_system(rail) && std::ranges::any_of(rails, is_module)) {
       refuse("unsupported", rail.id + " has no label: it may contain the modules, which are already counted");
     } else if (is_system(rail)) {
       use.domain = "hwmon:node";

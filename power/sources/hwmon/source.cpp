@@ -1,8 +1,6 @@
 #include "power/sources/hwmon/source.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <system_error>
@@ -11,7 +9,7 @@
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
-#include "power/sources/amdgpu/integrated.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/hwmon/rails.hpp"
 
 namespace tw::power {
@@ -32,7 +30,7 @@ struct Sensor {
 /// "power12_average" → "power12"; empty where it is neither power nor energy.
 std::string channel_of(const std::string& file) {
   const std::size_t underscore = file.find('_');
-  if (underscore == std::string::npos || (file.rfind("power", 0) != 0 && file.rfind("energy", 0) != 0)) return {};
+  if (underscore == std::string::npos || (!file.starts_with("power") && !file.starts_with("energy"))) return {};
   const std::string rest = file.substr(underscore);
   return rest == "_input" || rest == "_average" ? file.substr(0, underscore) : std::string();
 }
@@ -58,7 +56,7 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
         sensor.rail.pci = sysfs::pci_address(chip / "device");
         sensor.rail.integrated = sensor.rail.chip == "amdgpu" && amdgpu::is_integrated(chip);
         sensor.rail.battery = sysfs::text_or_empty(with("_is_battery")) == "1";
-        sensor.is_energy = channel.rfind("energy", 0) == 0;
+        sensor.is_energy = channel.starts_with("energy");
         sensor.is_average = !sensor.is_energy && fs::exists(with("_average"), none);
         sensor.file = with(sensor.is_average ? "_average" : "_input");
         if (sensor.is_average) {

@@ -96,15 +96,14 @@ double ipmi::parse_reading(const std::string& output) {
   const auto [end, error] = std::from_chars(reading.data(), reading.data() + reading.size(), watts);
   if (error != std::errc() || std::string(end, reading.data() + reading.size()).rfind(" Watts", 0) != 0)
     fail(EIO, " printed no power: \"" + output.substr(0, output.find('\n')).substr(0, 120) + "\"");
-  if (state.rfind("deactivated", 0) == 0) fail(EIO, ": the controller does not measure (state deactivated)");
+  if (state.starts_with("deactivated")) fail(EIO, ": the controller does not measure (state deactivated)");
   if (watts <= 0) fail(EIO, " shows 0 W");
   return watts;
 }
 
 std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
   std::error_code none;
-  const auto device = std::find_if(options.devices.begin(), options.devices.end(),
-                                   [&](const fs::path& one) { return fs::exists(one, none); });
+  const auto device = std::ranges::find_if(options.devices, [&](const fs::path& one) { return fs::exists(one, none); });
   if (device == options.devices.end())
     return MeterFinding::only({.domain = "ipmi",
                                .reason = "no_driver",

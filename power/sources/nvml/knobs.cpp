@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "power/knob/knob.hpp"
 #include "power/meter/number_text.hpp"
 #include "power/sources/nvml/library.hpp"
-#include "power/sources/nvml/power_sensor.hpp"
 
 namespace tw::power {
 namespace {
@@ -37,10 +37,8 @@ std::vector<double> listed(int* code, const auto& ask) {
   *code = ask(&count, found.data());
   if (*code != nvml::success) return {};
   found.resize(std::min<std::size_t>(count, found.size()));
-  std::vector<double> values(found.begin(), found.end());
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  return values;
+  const std::set<double> values(found.begin(), found.end());
+  return {values.begin(), values.end()};
 }
 
 std::vector<double> memory_clocks(const Library& library, const Device& device, int* code) {
@@ -115,8 +113,7 @@ class ClockKnob : public Knob {
 
  private:
   double nearest(double value) const {
-    return *std::min_element(values_.begin(), values_.end(),
-                             [&](double a, double b) { return std::abs(a - value) < std::abs(b - value); });
+    return *std::ranges::min_element(values_, {}, [&](double one) { return std::abs(one - value); });
   }
   std::shared_ptr<const Library> library_;
   Device device_;

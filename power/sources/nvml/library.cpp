@@ -85,7 +85,6 @@ std::shared_ptr<const Library> Library::open(Unavailable* why, const char* name)
   }
 #define TW_NVML(symbol, parameters) library->file_.find(library->symbol, #symbol);
 #include "power/sources/nvml/functions.def"
-#undef TW_NVML
   library->file_.find(library->error_string_, "nvmlErrorString");
   const int code = call(library->nvmlInit_v2);
   library->initialised_ = code == success;
@@ -260,6 +259,46 @@ std::optional<double> read_field(const Library& library, DeviceHandle device, un
   field.field_id = id;
   if (call(library.nvmlDeviceGetFieldValues, device, 1, &field) != success) return std::nullopt;
   return field_number(field);
+}
+
+PowerSensor::PowerSensor(std::shared_ptr<const Library> library, const Device& device)
+    : library_(std::move(library)), device_(device.handle), domain_(device.domain()) {
+  instant_ = read_field(*library_, device_, field_power_instant).has_value();
+}
+
+int PowerSensor::read(double* watts) const {
+  if (!instant_) {
+    unsigned milliwatts = 0;
+    const int code = call(library_->nvmlDeviceGetPowerUsage, device_, &milliwatts);
+    *watts = milliwatts * 1e-3;
+    return code;
+  }
+  FieldValue field{};
+  field.field_id = field_power_instant;
+  const int code = call(library_->nvmlDeviceGetFieldValues, device_, 1, &field);
+  if (code != success) return code;
+  const std::optional<double> milliwatts = field_number(field);
+  if (!milliwatts) return field.status != success ? field.status : static_cast<int>(not_supported);
+  *watts = *milliwatts * 1e-3;
+  return success;
+}
+
+double PowerSensor::watts() const {
+  double value = 0;
+  if (const int code = read(&value); code != success) library_->fail(code, function(), domain_);
+  return value;
+}
+
+ThrottleFields throttle_fields_of(std::string_view driver_version) {
+  std::pair<unsigned, unsigned> version;  // "580.82.07": 580, 82
+  const char* const last = driver_version.data() + driver_version.size();
+  const auto [point, error] = std::from_chars(driver_version.data(), last, version.first);
+  if (error != std::errc() || point == last || *point != '.' ||
+      std::from_chars(point + 1, last, version.second).ec != std::errc())
+    return {};
+  if (version < std::pair(575u, 0u)) return {};
+  if (version < std::pair(580u, 82u)) return {74, 251, 252, 253};
+  return {74, 269, 270, 271};
 }
 
 }  // namespace tw::power::nvml

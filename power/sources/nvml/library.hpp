@@ -23,12 +23,9 @@ class Library {
   /// Null where the library or its driver is not there; `why` then says why.
   static std::shared_ptr<const Library> open(Unavailable* why, const char* name = default_library);
   ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
 #define TW_NVML(name, parameters) int(*name) parameters = nullptr;
 #include "power/sources/nvml/functions.def"
-#undef TW_NVML
 
   /// "580.82.07"; empty where the library does not tell.
   std::string driver_version() const;
@@ -55,11 +52,11 @@ int call(Function* function, Arguments... arguments) {
 /// One physical GPU.
 struct Device {
   DeviceHandle handle = nullptr;
-  std::string uuid;   ///< "GPU-…"
-  std::string name;   ///< "NVIDIA H100 80GB HBM3"
-  bool mig = false;   ///< cut into instances: power, energy and clocks are the whole GPU's
+  std::string uuid;                  ///< "GPU-…"
+  std::string name;                  ///< "NVIDIA H100 80GB HBM3"
+  bool mig = false;                  ///< cut into instances: power, energy and clocks are the whole GPU's
   std::optional<std::uint64_t> pci;  ///< its place on the PCI buses, ascending as CUDA's PCI_BUS_ID
-  Unavailable error;  ///< where it cannot be asked; then `uuid` may be "#3", its number
+  Unavailable error;                 ///< where it cannot be asked; then `uuid` may be "#3", its number
   std::string domain() const { return "nvml:" + uuid; }
 };
 
@@ -72,11 +69,10 @@ struct Named {
   std::vector<Device> devices;  ///< in its order, without repetition
   std::string unclear;  ///< why it is not known what its numbers name; `devices` are then those that it names otherwise
 };
-/// Of all that find_devices() found: "GPU-…" (a unique beginning suffices), "MIG-…" or "MIG-GPU-…/1/0" of drivers before
-/// 470 (its parent), or numbers. As CUDA
-/// does, counts only what this process can open, and stops at the first entry that names nothing. CUDA numbers by PCI
-/// bus where CUDA_DEVICE_ORDER is PCI_BUS_ID, else by speed, which is the same among equal GPUs and not known here
-/// among others.
+/// Of all that find_devices() found: "GPU-…" (a unique beginning suffices), "MIG-…" or "MIG-GPU-…/1/0" of drivers
+/// before 470 (its parent), or numbers. As CUDA does, counts only what this process can open, and stops at the first
+/// entry that names nothing. CUDA numbers by PCI bus where CUDA_DEVICE_ORDER is PCI_BUS_ID, else by speed, which is the
+/// same among equal GPUs and not known here among others.
 Named visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible,
                       bool by_pci_bus);
 
@@ -90,5 +86,44 @@ GpuName name_of(const std::string& uuid);
 /// One field value as a number; nullopt where the device does not have it.
 std::optional<double> field_number(const FieldValue& field);
 std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);
+
+/// Field 186, the power of the moment, where the device has it; else nvmlDeviceGetPowerUsage, which Ampere and later
+/// average over 1 s (but for GA100). May be read from any thread.
+class PowerSensor {
+ public:
+  PowerSensor(std::shared_ptr<const Library> library, const Device& device);
+  bool instant() const { return instant_; }
+  /// The function that answers, for messages.
+  const char* function() const { return instant_ ? "nvmlDeviceGetFieldValues(186)" : "nvmlDeviceGetPowerUsage"; }
+  /// Returns NVML's code.
+  int read(double* watts) const;
+  /// The same, throwing std::system_error that names the GPU.
+  double watts() const;
+
+ private:
+  std::shared_ptr<const Library> library_;
+  DeviceHandle device_;
+  std::string domain_;
+  bool instant_ = false;
+};
+
+/// The field ids under which a driver keeps its throttle times, in ns since it was loaded. They changed twice: a driver
+/// answers another's numbers with something else (levels of power smoothing), not with an error.
+///
+/// Source: nvml.h as NVIDIA publishes it with each driver (repository NVIDIA/nvidia-settings, src/nvml.h, tags
+/// 565.57.01 to 610.43.03) and with CUDA 12.6 to 13.3 (NVIDIA/go-nvml); NVML API Reference Guide, Known Issues: "Field
+/// Values from #251 - #273 … have changed between 13.0 and 13.0U1/v580TRD2".
+///   570.211.01 and before: none (251 to 268 are of power smoothing)
+///   575.51.02 to 580.76.05: 251, 252, 253 (269 to 271 are of power smoothing)
+///   580.82.07 and later: 269, 270, 271
+/// A number of 0: this driver has none.
+struct ThrottleFields {
+  unsigned power_cap = 74;
+  unsigned software_thermal = 0, hardware_thermal = 0, brake = 0;
+};
+
+/// `driver_version` as nvmlSystemGetDriverVersion tells it: "580.82.07". Of one that cannot be read nothing but the
+/// number that never changed.
+ThrottleFields throttle_fields_of(std::string_view driver_version);
 
 }  // namespace tw::power::nvml

@@ -1,14 +1,12 @@
 // Energy of NVIDIA GPUs: the driver's counter, and beside it power integrated over time.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "power/meter/energy_meter.hpp"
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/watch.hpp"
 #include "power/sources/nvml/library.hpp"
-#include "power/sources/nvml/power_sensor.hpp"
 
 namespace tw::power {
 namespace {

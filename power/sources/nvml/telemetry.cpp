@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "power/sources/nvml/library.hpp"
-#include "power/sources/nvml/power_sensor.hpp"
-#include "power/sources/nvml/throttle_fields.hpp"
 
 namespace tw::power {
 namespace {

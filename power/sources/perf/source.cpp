@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <map>
@@ -58,9 +57,9 @@ std::uint64_t read_config(const fs::path& pmu, const std::string& event) {
   std::uint64_t number = 0;
   unsigned shift = 0;
   const char* end = text.data() + text.size();
-  if (text.rfind(key, 0) != 0 || std::from_chars(text.data() + key.size(), end, number, 16).ptr != end)
+  if (!text.starts_with(key) || std::from_chars(text.data() + key.size(), end, number, 16).ptr != end)
     throw std::system_error(EINVAL, std::generic_category(), file.string() + " holds \"" + text + "\"");
-  if (format.rfind(place, 0) != 0 ||
+  if (!format.starts_with(place) ||
       std::from_chars(format.data() + place.size(), format.data() + format.size(), shift).ec != std::errc() ||
       shift > 63)
     throw std::system_error(EINVAL, std::generic_category(), format_file.string() + " holds \"" + format + "\"");

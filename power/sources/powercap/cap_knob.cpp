@@ -100,14 +100,13 @@ class CapKnob : public Knob {
     PutBack result;
     const State saved = from_state(found), now = read();
     State wanted = now;
-    const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+    const bool ours = std::ranges::any_of(attempts, [&](const Attempt& attempt) {
       return is_left_by(attempt, now.limit_uw) || attempt.has_left("limit_uw", std::to_string(now.limit_uw));
     });
     // Beside a limit that was clamped to what it had been.
-    const bool switched =
-        now.limit_uw == saved.limit_uw && std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-          return attempt.has_left("enabled", "1");
-        });
+    const bool switched = now.limit_uw == saved.limit_uw && std::ranges::any_of(attempts, [&](const Attempt& attempt) {
+                            return attempt.has_left("enabled", "1");
+                          });
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
     if (ours) wanted.limit_uw = saved.limit_uw;
     // Whoever has taken the limit over has the switch, too; and we never switch off.

@@ -67,7 +67,7 @@ std::vector<KnobFinding> powercap_find_knobs() {
   const std::vector<powercap::ZoneUse> uses = powercap::classify(names);
   for (std::size_t i = 0; i < zones.size(); ++i) {
     const powercap::Zone& zone = zones[i];
-    if (zone.name.control_type != "intel-rapl" || zone.depth != 1 || zone.name.name.rfind("package-", 0) != 0) continue;
+    if (zone.name.control_type != "intel-rapl" || zone.depth != 1 || !zone.name.name.starts_with("package-")) continue;
     KnobFinding finding{.kind = KnobKind::cpu_power_limit, .domain = uses[i].domain};
     if (const auto constraint = long_term_constraint(zone)) {
       auto access = std::make_unique<LibraryCap>(zone, *constraint);
@@ -80,8 +80,7 @@ std::vector<KnobFinding> powercap_find_knobs() {
         for (const std::string& file : {limit, enabled})
           if (finding.reason.empty() && eaccess(file.c_str(), W_OK) != 0) {
             finding.explain("permission", file + ": " + std::strerror(errno));
-            finding.grant =
-                "run as root; or as root: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
+            finding.grant = "run as root; or as root: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
           }
         finding.knob =
             powercap::make_cap_knob(std::move(access), finding.domain, default_maximum_watts(EnergyScope::package));

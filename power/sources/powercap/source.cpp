@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <system_error>
 
 #include "power/meter/energy_meter.hpp"
 #include "power/meter/sensor_meter.hpp"
@@ -91,8 +90,8 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
       const Watched& one = watched[me];
       std::uint64_t range_uj = 0;
       const int range_error = zone.range_uj(&range_uj);
-      const auto mirror = std::find_if(opened_watched.begin(), opened_watched.end(),
-                                       [&](std::size_t other) { return mirrors(one, watched[other]); });
+      const auto mirror =
+          std::ranges::find_if(opened_watched, [&](std::size_t other) { return mirrors(one, watched[other]); });
       if (one.error) {
         explain_error(-one.error->code().value(), zone, "energy_uj", finding);
       } else if (range_error != 0) {

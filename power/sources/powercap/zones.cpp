@@ -6,7 +6,6 @@
 namespace tw::power::powercap {
 namespace {
 
-bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 bool is_mmio(const ZoneName& zone) { return zone.control_type == "intel-rapl-mmio"; }
 
 std::string label(const ZoneName& zone) {
@@ -23,13 +22,13 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
     const auto refuse = [&use](const char* why, std::string what) { use.reason = why, use.detail = std::move(what); };
     use.domain = label(zone);
     const auto namesakes =
-        std::count_if(zones.begin(), zones.end(), [&](const ZoneName& other) { return label(other) == use.domain; });
+        std::ranges::count_if(zones, [&](const ZoneName& other) { return label(other) == use.domain; });
     if (namesakes > 1) use.domain += "@" + zone.id;
-    const auto mirrored = std::find_if(zones.begin(), zones.end(), [&](const ZoneName& other) {
+    const auto mirrored = std::ranges::find_if(zones, [&](const ZoneName& other) {
       return !is_mmio(other) && other.name == zone.name && other.parent == zone.parent;
     });
     const bool psys_before =
-        std::any_of(uses.begin(), uses.end(), [](const ZoneUse& other) { return other.scope == EnergyScope::node; });
+        std::ranges::any_of(uses, [](const ZoneUse& other) { return other.scope == EnergyScope::node; });
 
     if (is_mmio(zone) && mirrored != zones.end()) {
       refuse("duplicate", "mirrors " + label(*mirrored));
@@ -37,11 +36,11 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
       refuse("contained", "is part of " + zone.parent);
     } else if (zone.name == "dram") {
       use.scope = EnergyScope::dram;
-    } else if (starts_with(zone.name, "package-")) {
+    } else if (zone.name.starts_with("package-")) {
       use.scope = EnergyScope::package;
-    } else if (starts_with(zone.name, "psys") && psys_before) {
+    } else if (zone.name.starts_with("psys") && psys_before) {
       refuse("duplicate", "the platform has been counted by another psys zone");
-    } else if (starts_with(zone.name, "psys")) {
+    } else if (zone.name.starts_with("psys")) {
       use.scope = EnergyScope::node;
     } else {
       refuse("unsupported", "zone " + zone.id + " has the unknown name \"" + zone.name + "\"");

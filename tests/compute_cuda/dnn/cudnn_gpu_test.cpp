@@ -4,9 +4,9 @@
 #include <regex>
 #include <set>
 
-#include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/embedded/device_json.hpp"
 #include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"

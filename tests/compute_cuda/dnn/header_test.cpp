@@ -180,7 +180,6 @@ struct SameFunction<int (*)(Ours...), Result (*)(Theirs...)> {
 #define TW_DNN_FUNCTION(name, parameters) \
   static_assert(SameFunction<int(*) parameters, decltype(&::name)>::value, "the prototype of " #name);
 #include "models/compute/cuda/dnn/functions.def"
-#undef TW_DNN_FUNCTION
 
 TEST(CudnnHeader, HoldsOurNumbersAndPrototypes) { EXPECT_GE(CUDNN_MAJOR, 9); }  // it would not compile
 

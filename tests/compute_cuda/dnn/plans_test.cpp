@@ -6,8 +6,8 @@
 #include <set>
 
 #include "models/compute/cuda/context.hpp"
-#include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/support/cudnn/stand_in.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/simt/runtime.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/support/cublaslt/stand_in.hpp"
 #include "tests/support/simt/runtime.hpp"
 

@@ -1,5 +1,5 @@
 // Whatever combination of sources is there, no joule stands twice in a scope.
-#include "power/meter/arbitration.hpp"
+#include "power/meter/energy_meter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,6 @@
 
 #include "power/meter/ledger.hpp"
 #include "power/meter/sensor_meter.hpp"
-#include "power/meter/uncertainty.hpp"
-#include "power/meter/wrap_counter.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
@@ -115,8 +113,7 @@ TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
   EXPECT_FALSE(within[0].uncertainty_joules.has_value());
   EXPECT_FALSE(within[0].counted);
   EXPECT_EQ(within[0].reason, "too_short");
-  EXPECT_EQ(within[0].detail,
-            "the window of 0.05 s is shorter than the meter's period of 0.1 s: use a longer window");
+  EXPECT_EQ(within[0].detail, "the window of 0.05 s is shorter than the meter's period of 0.1 s: use a longer window");
   EXPECT_DOUBLE_EQ(within[0].window_seconds, 0.05);
   const auto between = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 0));
   EXPECT_EQ(between[0].reason, "too_short") << "no change falls into it, as is to be expected";

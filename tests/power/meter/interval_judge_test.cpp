@@ -10,7 +10,7 @@
 #include <random>
 
 #include "power/meter/ledger.hpp"
-#include "power/meter/wrap_counter.hpp"
+#include "power/meter/sensor_meter.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {

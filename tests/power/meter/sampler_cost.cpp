@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "power/sources/amdgpu/telemetry.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/cpu/telemetry.hpp"
 #include "power/sources/hwmon/source.hpp"
 #include "power/telemetry/sampler.hpp"

@@ -3,8 +3,7 @@
 
 #include <cmath>
 
-#include "power/sources/amdgpu/sight.hpp"
-#include "power/sources/amdgpu/telemetry.hpp"
+#include "power/sources/amdgpu/amdgpu.hpp"
 #include "power/sources/hwmon/source.hpp"
 #include "tests/power/fake_tree.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "power/meter/arbitration.hpp"
+#include "power/meter/energy_meter.hpp"
 #include "power/meter/ledger.hpp"
 #include "power/meter/reader.hpp"
 #include "power/sources/amdsmi/library.hpp"

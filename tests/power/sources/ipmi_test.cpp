@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "power/meter/arbitration.hpp"
+#include "power/meter/energy_meter.hpp"
 #include "power/sources/hwmon/source.hpp"
 #include "tests/power/fake_tree.hpp"
 #include "tests/power/ordinary_user.hpp"

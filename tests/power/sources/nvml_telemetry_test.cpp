@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "power/sources/nvml/throttle_fields.hpp"
+#include "power/sources/nvml/library.hpp"
 #include "tests/power/sources/nvml_finders.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 

@@ -12,9 +12,7 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/html/html.hpp"
-#include "results/html/html_static.hpp"
 #include "results/html/page.hpp"
-#include "results/html/page_names.hpp"
 #include "results/record/report_io.hpp"
 #include "tests/results/samples.hpp"
 
@@ -181,7 +179,8 @@ TEST(Page, BarsAreSortedByValueAndWhatDidNotRunIsLast) {
     record.id += "/" + std::to_string(report.records.size());
     record.summary.samples_per_s->value = speed, record.summary.samples_per_j[Scope::package]->value = 1 / (speed + 1);
     if (speed == 0)
-      record.verdict.status = Status::failed, record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
+      record.verdict.status = Status::failed, record.summary.samples_per_s.reset(),
+      record.summary.samples_per_j.clear();
     report.records.push_back(record);
   }
   const auto lengths = [](const page::Chart& chart) {
@@ -201,8 +200,8 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
       << page.answer.at(0).text;
   std::string caveats;
   for (const page::Words& one : page.caveats) caveats += one.text + "\n";
-  for (const char* said :
-       {"1 point is failed.", "1 point is unsupported.", "Run rules broken: points have no record, failed or are invalid; windows are short"})
+  for (const char* said : {"1 point is failed.", "1 point is unsupported.",
+                           "Run rules broken: points have no record, failed or are invalid; windows are short"})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   Report none = sample_report();
   for (Record& record : none.records) record.verdict.status = Status::invalid;

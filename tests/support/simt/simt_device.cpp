@@ -4,7 +4,6 @@
 
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/error.hpp"
-#include "models/compute/reference/reference_device.hpp"
 #include "models/compute/registry.hpp"
 #include "tests/support/simt/simt.hpp"
 

@@ -1,5 +1,5 @@
 // In place of models/compute/cuda/kernels/sort.cu, whose library has kernels of its own.
-#include "models/compute/cuda/kernels/sort.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
 
 #include <algorithm>
 #include <cstring>

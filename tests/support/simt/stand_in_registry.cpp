@@ -1,7 +1,5 @@
 // In place of models/compute/registry.cpp: the cuda device on stand-ins for its libraries is the device under test, and
 // the reference is its oracle.
-#include "models/compute/cuda/cuda_device.hpp"
-#include "models/compute/reference/reference_device.hpp"
 #include "models/compute/registry.hpp"
 
 namespace tw {

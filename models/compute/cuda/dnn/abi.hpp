@@ -2,8 +2,6 @@
 // a major version; tests/compute_cuda holds them against cudnn_graph.h), so that the program builds without cuDNN.
 #pragma once
 
-#include <cstdint>
-
 namespace tw::models::cuda::dnn {
 
 struct HandleTag;

@@ -8,7 +8,6 @@
 
 #include "models/compute/cuda/context.hpp"
 #include "models/compute/cuda/dnn/graph.hpp"
-#include "models/compute/cuda/dnn/search.hpp"
 
 namespace tw::models::cuda {
 
@@ -36,8 +35,20 @@ struct Need {
   DType dtype = DType::float32;
 };
 
-/// find_plan() with the device's own clock, on memory of its own that is given back at once; kept under `name`, a
-/// refusal too. Where that memory is not there, the heuristics' first.
+struct Wish {
+  Demands demands;
+  std::size_t most_workspace_bytes = 0;
+  int most_plans = 8;  ///< that are measured
+  /// Of these, how many that are compiled at run time. One takes 1.4 to 1.9 s of a processor (cuDNN 9.19 for sm_90),
+  /// and all of ResNet-50's 22 gradients of weights in 16 bits have no others: a second candidate each doubles what a
+  /// start takes. Threads would not give all of that back, since the library does part of it under a lock.
+  int most_compiled = 1;
+};
+
+/// Which engine runs a graph: the fastest of those that the heuristics propose, measured once by the device's own
+/// clock, on memory of its own that is given back at once; kept under `name`, a refusal too. Where that memory is not
+/// there, or nothing is to be measured, the first of them. Null where no engine obeys the wish; `why` then names what
+/// was wrong with the first few.
 std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
                                                    const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
                                                    const std::vector<Operand>& scalars, std::string* why);

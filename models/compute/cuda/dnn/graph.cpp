@@ -35,7 +35,7 @@ std::string Target::device_json() const {
   TW_DNN(library_, cudnnBackendGetAttribute(device.raw(), static_cast<int>(Attribute::device_json),
                                             static_cast<int>(Type::character), 0, &bytes, nullptr));
   const std::vector<char> text = device.get_all<char>(Attribute::device_json, Type::character, bytes);
-  return std::string(text.begin(), std::find(text.begin(), text.end(), '\0'));
+  return std::string(text.begin(), std::ranges::find(text, '\0'));
 }
 
 // ---- tensors ----

@@ -12,7 +12,6 @@ std::shared_ptr<const Library> Library::open(std::string* why, const char* name)
 #define TW_DNN_FUNCTION(symbol, parameters) \
   if (!library->need(library->symbol, #symbol, why)) return nullptr;
 #include "models/compute/cuda/dnn/functions.def"
-#undef TW_DNN_FUNCTION
   if (!library->need(library->get_version_, "cudnnGetVersion", why) ||
       !library->need(library->get_error_string_, "cudnnGetErrorString", why) ||
       !library->need(library->get_last_error_string_, "cudnnGetLastErrorString", why))

@@ -1,7 +1,6 @@
 // libcudnn.so.9, opened where it is there, so that programs build and start without it. Private to models/compute/cuda.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,7 +18,6 @@ class Library : VendorLibrary {
 
 #define TW_DNN_FUNCTION(name, parameters) int(*name) parameters = nullptr;
 #include "models/compute/cuda/dnn/functions.def"
-#undef TW_DNN_FUNCTION
 
   /// 91900 is 9.19.0.
   std::size_t version() const { return get_version_(); }

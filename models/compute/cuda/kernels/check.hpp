@@ -13,8 +13,7 @@ inline void check_cuda(cudaError_t code, const char* expression, const char* fil
   if (code == cudaSuccess) return;
   cudaGetLastError();  // clears what can be cleared, so that the next call does not report this failure again
   throw ApiError("CUDA", static_cast<int>(code), std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code),
-                 expression, file, line,
-                 code == cudaErrorMemoryAllocation ? Failure::environment : Failure::internal);
+                 expression, file, line, code == cudaErrorMemoryAllocation ? Failure::environment : Failure::internal);
 }
 
 inline void warn_cuda(cudaError_t code, const char* expression, const char* file, int line) noexcept {

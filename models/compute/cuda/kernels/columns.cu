@@ -8,7 +8,8 @@ constexpr int sum_threads = 256, final_threads = 1024;
 
 /// One slice: its sums to `partial` (slices, columns), or where there is only one, to the totals.
 template <class T, int N>
-__global__ void __launch_bounds__(final_threads) column_sums_kernel(const T* x, Columns c, float* partial, ColumnTotals totals) {
+__global__ void __launch_bounds__(final_threads)
+    column_sums_kernel(const T* x, Columns c, float* partial, ColumnTotals totals) {
   const ColumnThread<N> me(c);
   float sums[N] = {};
   const auto add_rows = [&](auto&& read) {

@@ -1,7 +1,7 @@
 // Embedding: a gather forward; backward the positions are sorted by token, so that each token's row is summed by one
 // block in order of position.
 #include "models/compute/cuda/kernels/columns.cuh"
-#include "models/compute/cuda/kernels/sort.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
 
 namespace tw::models::cuda {
 namespace {

@@ -1,10 +1,11 @@
-// Our own kernels: what no library does, or what fused is one pass over memory. Each function enqueues on `stream` of the
-// current device and returns; nothing allocates or synchronises, so that all of it can be captured in a graph. Shapes and
-// dtypes have been checked by Device. T is the tensors' dtype; sums, statistics and formulas are float32 or wider.
+// Our own kernels: what no library does, or what fused is one pass over memory. Each function enqueues on `stream` of
+// the current device and returns; nothing allocates or synchronises, so that all of it can be captured in a graph.
+// Shapes and dtypes have been checked by Device. T is the tensors' dtype; sums, statistics and formulas are float32 or
+// wider.
 //
-// Deterministic: no atomics on floating point, and launch shapes follow from the extents alone, so that a result depends
-// neither on the run nor on the size of the GPU. Loads and stores are 16 bytes wide where address and extent allow.
-// Private to models/compute/cuda.
+// Deterministic: no atomics on floating point, and launch shapes follow from the extents alone, so that a result
+// depends neither on the run nor on the size of the GPU. Loads and stores are 16 bytes wide where address and extent
+// allow. Private to models/compute/cuda.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +20,8 @@ namespace tw::models::cuda {
 
 using Index = std::int64_t;
 
-/// What the runtime says about this program's code on the current device: cudaSuccess, or cudaErrorNoKernelImageForDevice.
+/// What the runtime says about this program's code on the current device: cudaSuccess, or
+/// cudaErrorNoKernelImageForDevice.
 cudaError_t find_kernel_image();
 
 // ---- operators of Device; `scratch` has at least scratch_bytes(args), 256-byte aligned, whatever they hold ----
@@ -50,7 +52,8 @@ void generate_images(cudaStream_t stream, const GenerateImages& args);
 
 // ---- parts of plans ----
 /// y[r, c] = bias[c] (+ residual[r, c] where it is given); y may be residual.
-void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* residual, void* y, Index rows, Index columns);
+void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* residual, void* y, Index rows,
+               Index columns);
 /// y = gelu(x), and dx *= gelu'(x); `count` elements of dtype. y may be x.
 void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count);
 void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count);
@@ -67,35 +70,44 @@ struct ClassifierRows {
   const std::int32_t* targets = nullptr;  ///< (rows)
   Index rows = 0, classes = 0, ld = 0;
   float label_smoothing = 0;
-  bool backward = true;         ///< logits become factor · (softmax − target distribution), padding 0
-  float gradient_factor = 1;    ///< the factor, times scalars->loss_scale where they are given
+  bool backward = true;       ///< logits become factor · (softmax − target distribution), padding 0
+  float gradient_factor = 1;  ///< the factor, times scalars->loss_scale where they are given
   const StepScalars* scalars = nullptr;
-  float* row_loss = nullptr;    ///< (rows)
+  float* row_loss = nullptr;            ///< (rows)
   std::int32_t* row_correct = nullptr;  ///< (rows): 1 where the first of the greatest logits is the target's
 };
 void classifier_rows(cudaStream_t stream, const ClassifierRows& args);
 /// loss = mean of row_loss, correct = Σ row_correct (may be null), over all rows, in a fixed order.
-void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows, float* loss,
-                       std::int32_t* correct);
+void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows,
+                       float* loss, std::int32_t* correct);
 
 /// scale->greatest = max |x|, which must be 0: for a tensor without history.
 void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* scale);
 /// formula::next_fp8_scale, for e5m2 where `gradient`, else e4m3.
 void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
-/// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and `transposed`
-/// (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`.
-void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale, void* straight,
-               void* transposed, bool follows = true);
+/// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and
+/// `transposed` (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`.
+void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
+               void* straight, void* transposed, bool follows = true);
 
 // Attention where the library's fused one refuses: `matrices` of (seq, seq), row r sees columns [0, r] where causal.
 /// p = softmax(scale · scores) as T, zero where masked; log_sum_exp of scale · scores, float32 (matrices, seq).
 void attention_softmax(cudaStream_t stream, DType dtype, const float* scores, Index matrices, Index seq, bool causal,
                        float scale, void* p, float* log_sum_exp);
 /// p = exp(scale · scores − log_sum_exp) as T; ds = scale · p · (dp − delta) as T, both zero where masked.
-void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, const float* dp, Index matrices, Index seq,
-                        bool causal, float scale, const float* log_sum_exp, const float* delta, void* p, void* ds);
+void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, const float* dp, Index matrices,
+                        Index seq, bool causal, float scale, const float* log_sum_exp, const float* delta, void* p,
+                        void* ds);
 /// delta[b, h, t] = Σ_d a[b, t, h, d] · b[b, t, h, d]; T (batch, seq, heads, head_dim), float32 (batch, heads, seq)
-void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq, Index heads,
-                     Index head_dim, float* delta);
+void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq,
+                     Index heads, Index head_dim, float* delta);
+
+// ---- sort.cu: a stable sort by the toolkit's library; the harness of the tests has one of the host's in its place
+// ----
+/// Of `count` pairs with keys below 2^bits. `scratch` of sort_pairs(), 256-byte aligned.
+std::size_t sort_pairs_scratch(std::int64_t count, int bits);
+/// Pairs in ascending order of keys, those with equal keys in the order in which they came.
+void sort_pairs(cudaStream_t stream, const std::uint32_t* keys, const std::int32_t* values, std::int64_t count,
+                int bits, std::uint32_t* sorted_keys, std::int32_t* sorted_values, void* scratch);
 
 }  // namespace tw::models::cuda

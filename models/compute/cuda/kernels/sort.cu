@@ -1,4 +1,4 @@
-#include "models/compute/cuda/kernels/sort.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
 
 #include <cub/device/device_radix_sort.cuh>
 

@@ -1,4 +1,4 @@
-// In place of dnn/ where the build has no cuDNN.
+// In place of models/compute/cuda/dnn: the device without cuDNN.
 #include "models/compute/cuda/context.hpp"
 
 namespace tw::models::cuda {

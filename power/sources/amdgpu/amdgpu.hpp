@@ -1,11 +1,14 @@
-// Which AMD GPUs the programs of this process may use.
+// AMD GPUs as the kernel shows them: which of them programs may use, which share their package with a CPU, and their
+// telemetry.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "power/sources/gpu_sight.hpp"
+#include "power/telemetry/telemetry.hpp"
 
 namespace tw::power::amdgpu {
 
@@ -31,5 +34,24 @@ struct Hiding {
 Sight look_in(const std::filesystem::path& driver, const std::filesystem::path& topology, const Hiding& hiding);
 /// Of this machine. `beside_nvidia`: there are NVIDIA's GPUs too, which CUDA_VISIBLE_DEVICES is about.
 Sight look(bool beside_nvidia);
+
+/// What people must know where a GPU shares its package, and its power sensor, with a CPU.
+inline constexpr const char* socket_note = "an APU: the power is the whole socket's, its CPU cores included";
+
+/// Whether it does: `chip` as /sys/class/hwmon/hwmon3 of the driver amdgpu, whose PCI device is chip/device. APUs alone
+/// show a voltage of the northbridge (in1_input); MI300A, which shows none, is known by its PCI id. Their
+/// power1_average and power1_input include the CPU.
+///
+/// Source: Linux Documentation/gpu/amdgpu/thermal.rst, drivers/gpu/drm/amd/pm/amdgpu_pm.c.
+bool is_integrated(const std::filesystem::path& chip);
+
+/// What the kernel shows of AMD GPUs besides joules, for ordinary users and without ROCm, as domain
+/// "amdgpu:0000:c1:00.0": power_w, temperature_c (the hot spot, where there is one), sm_clock_mhz (of the compute
+/// units), memory_clock_mhz, utilisation (gpu_busy_percent). Channels that are not there are absent.
+///
+/// Source: Linux Documentation/gpu/amdgpu/thermal.rst (labels "junction", "sclk", "mclk").
+///
+/// `hwmon` as /sys/class/hwmon.
+std::vector<TelemetryFinding> find_telemetry_in(const std::filesystem::path& hwmon);
 
 }  // namespace tw::power::amdgpu
