@@ -10,7 +10,7 @@ namespace tw::bench {
 /// Columns of the terminal behind this descriptor, from 40 to 200; nullopt where there is none, or it does not say.
 std::optional<int> terminal_width(int descriptor);
 
-/// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with its code.
+/// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with a code.
 std::string stdout_fault();
 
 /// What CLI11 prints for --help, in lines of `width` columns at most. `column`: where descriptions begin.

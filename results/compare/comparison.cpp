@@ -88,7 +88,7 @@ class Comparer {
   void match() {
     const std::vector<const Record*> wanted = records_of(reference().runs[0]);
     if (const std::vector<Record>& all = reference().runs[0].records; wanted.empty() && !all.empty())
-      throw OptionError("no-match", fmt::format("--only \"{}\": no point of {} has this text in its id, such as {}",
+      throw OptionError("no-match", fmt::format("--only \"{}\": no point of {} has it in its id; one id is {}",
                                                 options_.only, reference().name, all.front().id));
     for (const Record* record : wanted) {
       const Workload& w = record->workload;

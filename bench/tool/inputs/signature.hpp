@@ -17,7 +17,7 @@ struct Signed {
   std::string who;   ///< the name that the list has for the key; empty: the signature is not good
   std::string text;  ///< what a person should know: whose key, or why it is not good
 };
-/// Whether a signature is one of this text by a key that the file of allowed signers lists, which check_signers() takes.
+/// Whether a signature is one of this text by a key that the file of allowed signers (as check_signers() takes) lists.
 /// Throws EnvironmentError where there is no ssh-keygen.
 Signed verify(const std::string& text, const std::string& signature, const std::string& signers);
 
