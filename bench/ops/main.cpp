@@ -171,6 +171,7 @@ int run(int argc, char** argv) {
   std::string format;
   add_describe_option(app, format);
   app.allow_extras();
+  read_decimal(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -212,7 +213,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return tw::bench::ops::run(argc, argv);
+    const int code = tw::bench::ops::run(argc, argv);
+    const std::string fault = tw::bench::stdout_fault();
+    if (fault.empty()) return code;
+    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-ops", fault).c_str());
+    return 3;
   } catch (const std::exception& error) {
     const std::string text = tw::bench::coded(error);
     std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-ops", text).c_str());

@@ -272,7 +272,8 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   if (forecast.likely_looks)
     line("search",
          fmt::format("is likely to measure {} points, including two that are measured twice", *forecast.likely_looks));
-  if (plan.runs() > 1) line("runs", fmt::format("{} launches; time and energy are those of one", plan.runs()));
+  if (plan.runs() > 1)
+    line("runs", fmt::format("the plan asks for {} launches; time and energy are those of one", plan.runs()));
   line("time", time_line(forecast));
   line("energy", energy_line(forecast));
   return out;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <system_error>
 
@@ -59,6 +60,8 @@ std::string coded(const std::exception& error) {
   }
   return with_code("internal", text);
 }
+
+bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 std::string error_line(std::string_view program, std::string_view text) { return line(program, "error", text); }
 

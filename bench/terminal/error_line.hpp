@@ -22,6 +22,9 @@ std::string_view code_of(std::string_view text);
 /// what() with its code; of an exception that carries none, that of its type.
 std::string coded(const std::exception& error);
 
+/// Whether an error of the operating system means that no more can be written: a full disk, a quota, a limit of a file.
+bool is_full_disk(int error);
+
 /// "PROGRAM: error[CODE]: TEXT" and "PROGRAM: warning[CODE]: TEXT" of a text made by with_code().
 std::string error_line(std::string_view program, std::string_view text);
 std::string warning_line(std::string_view program, std::string_view text);

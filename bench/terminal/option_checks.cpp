@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -23,6 +24,17 @@ bool is_tiny(std::string_view number) {
   const std::size_t exponent = number.find_first_of("eE");
   return exponent == number.npos ? number.starts_with('0') || number.starts_with('.')
                                  : number.substr(exponent + 1).starts_with('-');
+}
+
+/// "040" becomes "40"; empty, or what is wrong with it.
+std::string to_decimal(std::string& text, bool is_whole) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const auto begins_zero = [&] { return text.size() > sign + 1 && text[sign] == '0'; };
+  const bool is_exponent = !is_whole && begins_zero() && (text[sign + 1] == 'e' || text[sign + 1] == 'E');
+  if (begins_zero() && !is_exponent && std::isalpha(static_cast<unsigned char>(text[sign + 1])) != 0)
+    return value_fault(text, is_whole ? "must be a whole decimal number" : "must be a decimal number");
+  while (is_whole && begins_zero()) text.erase(sign, 1);
+  return {};
 }
 
 }  // namespace
@@ -48,6 +60,16 @@ OptionCheck number_in(double least, double most) {
     if (number > most) return value_fault(text, fmt::format("value too large (maximum {})", most));
     return {};
   };
+}
+
+void read_decimal(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](CLI::Option*) { return true; })) {
+    const std::string type = option->get_type_name();
+    const bool is_whole = type.starts_with("INT") || type.starts_with("UINT");
+    if (!is_whole && !type.starts_with("FLOAT")) continue;
+    const auto decimal = [is_whole](std::string& text) { return to_decimal(text, is_whole); };
+    option->transform(CLI::Validator(decimal, ""));  // before any check
+  }
 }
 
 std::string parse_fault(const CLI::ParseError& error, const std::function<std::string(const std::string&)>& wanted) {

@@ -1,11 +1,17 @@
 #include "bench/terminal/terminal.hpp"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <sstream>
 
+#include "bench/terminal/error_line.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench {
@@ -42,6 +48,13 @@ std::optional<int> terminal_width(int descriptor) {
   winsize size{};
   if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
   return std::clamp<int>(size.ws_col, 40, 200);
+}
+
+std::string stdout_fault() {
+  std::cout.flush();
+  const bool has_arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (has_arrived) return {};
+  return with_code("not-written", fmt::format("standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
 }
 
 std::string without_middle(const std::string& text, std::size_t width) {

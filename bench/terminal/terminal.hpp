@@ -10,6 +10,9 @@ namespace tw::bench {
 /// Columns of the terminal behind this descriptor, from 40 to 200; nullopt where there is none, or it does not say.
 std::optional<int> terminal_width(int descriptor);
 
+/// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with a code.
+std::string stdout_fault();
+
 /// What CLI11 prints for --help, in lines of `width` columns at most. `column`: where descriptions begin.
 std::string help_within(const std::string& help, std::size_t width, std::size_t column = 30);
 /// Likewise, as wide as standard output's terminal, or 80 columns.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -69,6 +70,17 @@ std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
   return lines;
 }
 
+/// A run without any point is no offer, and one without a valid point decides nothing.
+void check_points(const fs::path& folder, const results::Report& report, bool force) {
+  const std::string name = results::text::printable(folder.string());
+  if (report.records.empty() && !force)
+    throw UsageError("no-points", name +
+                                      ": this run has measured no point: finish it with trainwatt-train --resume, or "
+                                      "bundle it as it is with --force");
+  if (std::ranges::none_of(report.records, results::is_valid))
+    say_warning(with_code("no-points", name + ": no point of this run is valid: no comparison takes any of it"));
+}
+
 /// Of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is said.
 std::optional<results::BundleFiles> bundle_of(const fs::path& folder, bool force) {
   const results::BundleFiles run = files_of(folder);
@@ -80,6 +92,8 @@ std::optional<results::BundleFiles> bundle_of(const fs::path& folder, bool force
     });
   };
   auto [files, found] = check({});
+  check_points(folder, results::report_from_json(files.at(results::report_file), results::UnknownNames::left_out),
+               force);
   if (found.violations.empty()) return std::move(files);
   return may_force(folder, found.violations, force) ? std::optional(check(lines_of(found.violations)).first)
                                                     : std::nullopt;

@@ -75,7 +75,8 @@ int compare_reports(const CompareCommand& command) {
   std::optional<results::BaselineRules> rules;
   if (!command.baseline.empty()) {
     rules = with_text_of(
-        command.baseline, [](const std::string& text) { return results::baseline_from_json(text); }, "bad-baseline");
+        "--baseline", command.baseline, InputKind::rules,
+        [](const std::string& text) { return results::baseline_from_json(text); }, "bad-baseline");
     options.also = figures_of(*rules);
   }
   if (command.prices.prices.empty() &&
@@ -87,8 +88,7 @@ int compare_reports(const CompareCommand& command) {
   if (systems.size() < 2)
     throw UsageError("option-needs", "give at least two reports: trainwatt compare A.json B.json");
   compare_as(command, systems, options);
-  const results::Comparison comparison = with_named_errors(
-      files_of(systems), [&] { return results::compare(systems, options); }, "not-comparable");
+  const results::Comparison comparison = compared(systems, options);
   const std::vector<results::RuleCheck> checks =
       rules ? results::check_baseline(*rules, systems, comparison) : std::vector<results::RuleCheck>();
   fmt::print("{}", command.as_json       ? results::comparison_json(comparison, checks)

@@ -34,6 +34,12 @@ bool grows_with_ranks(const Request& request) {
   });
 }
 
+/// The global batch: what a suite or config leaves to options.
+std::string how_to_fix(const PlanOptions& options) {
+  if (!options.config.empty()) return fmt::format("with \"global_batch\" or \"ranks\" in {}", options.config);
+  return options.suite.empty() ? "with --global-batch N or --ranks N" : "with --ranks N, which offers then must have";
+}
+
 int freeze(const FreezeCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
@@ -58,8 +64,8 @@ int freeze(const FreezeCommand& command) {
     say_warning(with_code("open-global-batch",
                           results::text::printable(command.out) +
                               ": the kit does not fix the global batch, which grows with the number of ranks: offers "
-                              "on different numbers of ranks cannot be compared; freeze it with --global-batch N or "
-                              "--ranks N"));
+                              "on different numbers of ranks cannot be compared; freeze it " +
+                              how_to_fix(command.options)));
   return 0;
 }
 

@@ -44,16 +44,11 @@ int html(const HtmlCommand& command) {
   std::optional<results::Comparison> comparison;
   std::optional<results::CostReport> cost;
   const std::string files = files_of(inputs);
-  if (inputs.size() > 1)
-    comparison = with_named_errors(
-        files,
-        [&] {
-          results::CompareOptions options;
-          compare_as(command, inputs, options);
-          return results::compare(inputs, options);
-        },
-        "not-comparable");
-  else
+  if (inputs.size() > 1) {
+    results::CompareOptions options;
+    compare_as(command, inputs, options);
+    comparison = compared(inputs, options);
+  } else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
   const int code = comparison ? code_of(*comparison) : 0;
   std::vector<results::HtmlSystem> systems;

@@ -4,16 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <iostream>
 #include <string_view>
 
 #include "bench/plan/options/plan_options.hpp"
 #include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/errors.hpp"
@@ -87,13 +85,15 @@ int fail(const std::string& what, int code) {
   return code;
 }
 
-/// What was printed counts once it has arrived: a full disk shows no earlier than here.
+/// What was printed counts once it has arrived.
 int finish(int code) {
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
-  return fail(
-      bench::with_code("not-written", std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO)),
-      bench::tool::exit_environment);
+  const std::string fault = bench::stdout_fault();
+  return fault.empty() ? code : fail(fault, bench::tool::exit_environment);
+}
+/// fmt::print throws where standard output is full: finish() says so.
+int finish_with(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return finish(0);
 }
 
 int run(int argc, char** argv) {
@@ -126,6 +126,7 @@ int run(int argc, char** argv) {
     if (!is_called(command)) continue;
     called = added;
     action = command.add(*added, words);
+    bench::read_decimal(*added);
   }
   try {
     bench::check_words(own, argv);
@@ -133,17 +134,13 @@ int run(int argc, char** argv) {
   } catch (const bench::UsageError& error) {
     return fail(error.what(), usage);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", bench::help_within_terminal(app.help()));
-    return finish(0);
+    return finish_with(bench::help_within_terminal(app.help()));
   } catch (const CLI::Success& success) {  // --version
     return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return fail(bench::parse_problem(*called, error) + "; see " + help_of(*called, app), usage);
   }
-  if (!format.empty()) {
-    fmt::print("{}", bench::describe(app, format, program.version, bench::plan_words()));
-    return finish(0);
-  }
+  if (!format.empty()) return finish_with(bench::describe(app, format, program.version, bench::plan_words()));
   const std::vector<std::string> extras = app.remaining(true);
   if (has_program && !extras.empty() && !extras.front().starts_with("-"))
     return fail(bench::with_code("no-command", fmt::format("put -- before the command: trainwatt {} [options] -- {}",

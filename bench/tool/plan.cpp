@@ -8,6 +8,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/plan_options.hpp"
@@ -49,10 +50,11 @@ int plan(const PlanCommand& command) {
   const auto here = [&] {
     const power::MeterOptions meters = meter_options(command.energy_csv, {}, host_name(), true);
     check_meters(meters);
+    if (!command.site.empty()) check_kind("--site", command.site, {InputKind::site});
     return abilities_here(power::find_meters(meters, choosing(choice_here())), power::find_knobs({command.site}));
   };
   const Abilities node =
-      command.on.empty() ? here() : abilities_from_json(command.on, read_config_text(command.on, "--on"));
+      command.on.empty() ? here() : abilities_from_json(command.on, read_input("--on", command.on, {InputKind::probe}));
   resolve_shares(request, device, node.knobs);
   const RunPlan plan = make_plan(request, ranks, device);
   const auto why_not = [&](const Point& point) {

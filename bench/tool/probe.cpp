@@ -9,6 +9,7 @@
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
@@ -98,6 +99,8 @@ struct Findings {
 };
 
 Findings look(const ProbeOptions& options) {
+  if (!options.site.empty()) check_kind("--site", options.site, {InputKind::site});
+  if (!options.energy_csv.empty()) check_kind("--energy-csv", options.energy_csv, {InputKind::power_csv});
   const GpuChoice gpus = choice_here();
   const power::MeterOptions meters = meter_options(options.energy_csv, {}, host_name(), true);
   return {power::find_meters(meters, choosing(gpus)), choose(power::find_telemetry(), gpus),

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
@@ -18,6 +19,7 @@
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
+#include "bench/tool/inputs/signature.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -154,7 +156,9 @@ struct ShowOptions {
 /// The worst of the files' codes. What is found goes to stdout; only files that cannot be read go to stderr.
 int validate(const ValidateOptions& options) {
   int code = 0;
-  if (!options.kit.empty()) open_kit(options.kit, read_config_text(options.kit, "--kit"));  // what is wrong with it is of no file
+  // What is wrong with these is of no file.
+  if (!options.kit.empty()) open_kit(options.kit, read_input("--kit", options.kit, {InputKind::kit}));
+  if (!options.signers.empty()) check_signers(options.signers);
   std::vector<FileFindings> files;
   for (const std::string& path : options.paths)
     for (FileFindings& found : findings_of(path, options)) {

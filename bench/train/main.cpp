@@ -12,9 +12,11 @@
 #include "bench/inventory/choose_device.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/shares.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
 #include "bench/train/job/interruption.hpp"
@@ -136,7 +138,10 @@ Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int
 /// The plan for the job's ranks on a device; shares of ranges are of the first rank's devices (collective).
 RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) {
   Request request;
-  together(job, [&] { request = request_of(asked.options, asked.config); });
+  together(job, [&] {
+    if (!asked.options.site.empty()) check_kind("--site", asked.options.site, {InputKind::site});
+    request = request_of(asked.options, asked.config);
+  });
   std::string ranges;
   together(job, [&] {
     if (job.is_root() && has_shares(request))
@@ -231,14 +236,19 @@ int main(int argc, char** argv) {
   const auto say = [](const std::string& text) {
     std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-train", text).c_str());
   };
+  /// The exit code, or that of a standard output that is full.
+  const auto arrived = [&](int code) -> int {
+    const std::string fault = tw::bench::stdout_fault();
+    if (fault.empty()) return code;
+    say(fault);
+    return tw::bench::exit_environment;
+  };
   if (argc > 1 &&
       std::string_view(argv[1]).starts_with("--describe")) {  // while a package is built, which has no MPI to start
     const tw::bench::ParseResult described = tw::bench::parse_options(argc, argv);
-    if (described.exit_code == 0)
-      std::fputs(described.text.c_str(), stdout);
-    else
-      say(described.text);
-    return described.exit_code;
+    if (described.exit_code != 0) return say(described.text), described.exit_code;
+    std::fputs(described.text.c_str(), stdout);
+    return arrived(tw::bench::exit_good);
   }
   try {
     if (tw::bench::needs_guardian(argc, argv)) guardian.emplace();
@@ -251,7 +261,7 @@ int main(int argc, char** argv) {
     return tw::bench::exit_environment;
   }
   try {
-    return tw::bench::run(*job, guardian, argc, argv);
+    return arrived(tw::bench::run(*job, guardian, argc, argv));
   } catch (const tw::bench::Stop& stop) {  // agreed upon: every rank is here
     if (job->is_root()) say(tw::bench::coded(stop));
     return stop.code();

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -20,7 +19,6 @@
 #include "results/compare/ratio.hpp"
 #include "results/compare/run_variance.hpp"
 #include "results/compare/weights.hpp"
-#include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
@@ -87,9 +85,9 @@ class Comparer {
 
   void match() {
     const std::vector<const Record*> wanted = records_of(reference().runs[0]);
-    if (wanted.empty())
-      throw std::invalid_argument("the reference " + reference().name + " has no point" +
-                                  (options_.only.empty() ? "" : " whose id has \"" + options_.only + "\""));
+    if (const std::vector<Record>& all = reference().runs[0].records; wanted.empty() && !all.empty())
+      throw OptionError("no-match", fmt::format("--only \"{}\": no point of {} has it in its id; one id is {}",
+                                                options_.only, reference().name, all.front().id));
     for (const Record* record : wanted) {
       const Workload& w = record->workload;
       out_.workloads.push_back({printable(record->id),
@@ -148,7 +146,8 @@ class Comparer {
   void find_report_differences(std::size_t s) {
     const SystemInput& system = in_[s];
     for (Difference& difference : validation_differences(system)) add(s, std::move(difference));
-    for (Difference& difference : index_differences(system.runs)) add(s, std::move(difference));
+    for (Difference& difference : index_differences(system.runs, !options_.run_variance.empty()))
+      add(s, std::move(difference));
     for (Difference& difference : overlap_differences(system.runs)) add(s, std::move(difference));
     for (std::size_t run = 1; run < system.runs.size(); ++run) {
       SystemInput first{"", {}, {}, {}, {}}, other = first;

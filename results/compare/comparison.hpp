@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/cost/cost.hpp"
@@ -194,6 +196,7 @@ struct AwardObstacle {
   std::size_t system = 0;
   std::string code, text;  ///< of `trainwatt validate --kit`: "rule_broken", "kit_differs"
 };
+inline constexpr std::size_t most_named_obstacles = 3;  ///< different texts that the answer names
 struct Comparison {
   std::vector<ComparedSystem> systems;
   std::size_t reference = 0;
@@ -216,7 +219,16 @@ struct Comparison {
   bool names_one() const;  ///< some is better or worse
 };
 
-/// Throws std::invalid_argument for what is wrong with the options ("unknown figure").
+/// What is wrong with the options that a user has given, with the code of the error.
+class OptionError : public std::invalid_argument {
+ public:
+  OptionError(std::string code, const std::string& what) : std::invalid_argument(what), code_(std::move(code)) {}
+  const std::string& code() const { return code_; }
+
+ private:
+  std::string code_;
+};
+/// Throws OptionError, and std::invalid_argument for what no command line can lead to.
 Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions& options);
 
 /// A JSON object (comments allowed) of weights as CompareOptions has them. Throws std::runtime_error with the place.

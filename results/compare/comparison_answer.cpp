@@ -121,7 +121,7 @@ class Sentences {
   explicit Sentences(const Comparison& comparison) : c_(comparison), reference_(c_.systems[c_.reference].name) {}
 
   Answer write() {
-    if (c_.figures.empty()) return {{"Nothing to compare: the reports have no figure in common."}, {}};
+    if (c_.figures.empty()) return {{why_no_figure()}, {}};
     if (c_.systems.size() > 2)
       for (const FigureComparison& figure : c_.figures) add_order(figure);
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
@@ -135,6 +135,16 @@ class Sentences {
   }
 
  private:
+  /// Of a comparison without any figure.
+  std::string why_no_figure() const {
+    std::vector<std::string> reasons;
+    for (const ComparedSystem& system : c_.systems) {
+      if (system.records == 0) reasons.push_back(system.name + " has no point");
+      if (system.records > 0 && system.valid == 0)
+        reasons.push_back(fmt::format("no point of {} is valid (trainwatt show prints why)", system.name));
+    }
+    return text::sentence(reasons.empty() ? "the reports have no figure in common" : text::join(reasons, "; "));
+  }
   bool is_single(const FigureComparison& figure) const {
     return std::ranges::any_of(figure.overall, [](const Ratio& r) { return r.verdict == Claim::single_run; });
   }

@@ -58,7 +58,7 @@ const char* noun(Replicates replicates) {
 }
 
 namespace {
-constexpr const char* repeat_words = "repeat when it is quiet, or with ";
+constexpr const char* repeat_words = "repeat when it is quiet";
 
 /// A ceiling within its tolerance takes nothing away.
 bool is_disturbed(const Record& run, const FlagName& flag) {
@@ -67,6 +67,7 @@ bool is_disturbed(const Record& run, const FlagName& flag) {
 }  // namespace
 
 void Trials::add(const std::vector<const Record*>& runs) {
+  has_single_run = has_single_run || runs.size() == 1;
   std::set<FlagName> flags;
   for (const Record* run : runs) flags.insert(run->verdict.flags.begin(), run->verdict.flags.end());
   for (const FlagName& flag : flags) {
@@ -84,7 +85,8 @@ Open no_claim(const Trials& trials, const char* how_to_repeat) {
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
-  return {trials.disturbed.begin()->name, fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
+  return {trials.disturbed.begin()->name,
+          fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, trials.has_single_run ? how_to_repeat : "")};
 }
 
 std::string single_run() {
@@ -95,6 +97,7 @@ std::string no_verdict(const Report& report) {
   if (report.context.run_index) return {};
   int points = 0, disturbed = 0;
   Trials all;
+  all.has_single_run = true;
   for (const Record& record : report.records) {
     if (!is_valid(record)) continue;
     Trials alone;
@@ -104,7 +107,7 @@ std::string no_verdict(const Report& report) {
   }
   if (disturbed == 0) return {};
   return fmt::format("in {} of {} points {}: trainwatt compare claims nothing about them", disturbed, points,
-                     no_claim(all, "scripts/repeat 5 -- COMMAND").text);
+                     no_claim(all, ", or with scripts/repeat 5 -- COMMAND").text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
@@ -245,8 +248,7 @@ std::string not_an_award(const Comparison& comparison) {
   }
   if (groups.empty()) return {};
   std::ranges::stable_partition(groups, &Group::is_first);  // one of each kind before more of one
-  constexpr std::size_t most_named = 3;
-  const std::size_t more = groups.size() > most_named ? groups.size() - most_named : 0;
+  const std::size_t more = groups.size() > most_named_obstacles ? groups.size() - most_named_obstacles : 0;
   groups.resize(groups.size() - more);
   std::vector<std::string> said;
   for (const Group& group : groups) said.push_back(names(comparison, group.systems) + ": " + group.what);

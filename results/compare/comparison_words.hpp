@@ -32,6 +32,7 @@ struct Trials {
   /// where most of them have it. "steps_disagree" of any run.
   std::set<FlagName> disturbed;
   std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
+  bool has_single_run = false;  ///< of a system: more runs tell more
   /// The runs of one system.
   void add(const std::vector<const Record*>& runs);
 };
@@ -39,7 +40,7 @@ struct Trials {
 struct Open {
   std::string code, text;
 };
-Open no_claim(const Trials& trials, const char* how_to_repeat = "scripts/repeat");
+Open no_claim(const Trials& trials, const char* how_to_repeat = ", or with scripts/repeat");
 /// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
 /// What a comparison will not make of one report's points; empty where none of them was disturbed, and of one of

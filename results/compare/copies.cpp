@@ -82,19 +82,47 @@ std::vector<Difference> copies(const std::vector<const Report*>& runs) {
   return found;
 }
 
-std::vector<Difference> index_differences(const std::vector<Report>& runs) {
-  if (runs.size() < 2) return {};
+std::string missing_of(const std::set<int>& numbers) {
+  std::vector<std::string> missing;
+  int next = 1;
+  for (const int number : numbers) {
+    if (number - next == 1) missing.push_back(std::to_string(next));
+    if (number - next > 1) missing.push_back(fmt::format("{} to {}", next, number - 1));
+    next = number + 1;
+  }
+  return text::join(missing, ", ");
+}
+
+std::string missing_runs(const std::vector<Report>& runs) {
+  std::set<int> numbers;
+  bool is_series = false;
+  for (const Report& run : runs) {
+    is_series = is_series || run.context.run_index;
+    numbers.insert(run.context.run_index.value_or(1));  // whose order of points it has
+  }
+  return is_series ? missing_of(numbers) : "";
+}
+
+std::vector<Difference> index_differences(const std::vector<Report>& runs, bool one_is_enough) {
+  if (runs.empty()) return {};
   const std::optional<int>& index = runs.front().context.run_index;
   const auto has_it = [&](const Report& run) { return run.context.run_index == index; };
-  if (!index || !std::ranges::all_of(runs, has_it)) return {};  // several series have some in common
-  return {{"run index",
-           0,
-           "",
-           fmt::format("{} in all {} runs", *index, runs.size()),
-           true,
-           "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series",
-           {},
-           {}}};
+  const auto found = [&](const std::string& value, bool blocking, const char* why) {
+    Difference difference;
+    difference.what = "run index", difference.system_value = value;
+    difference.blocking = blocking, difference.why = why;
+    return std::vector<Difference>{difference};
+  };
+  if (runs.size() > 1 && index && std::ranges::all_of(runs, has_it))  // several series have some in common
+    return found(
+        fmt::format("{} in all {} runs", *index, runs.size()), true,
+        "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series");
+  if (const std::string missing = missing_runs(runs); !missing.empty())
+    return found(
+        "no run " + missing, runs.size() > 1 || one_is_enough,
+        "a choice of the runs of a series may be the best ones: give the whole series; the same scripts/repeat "
+        "command makes the runs that are missing");
+  return {};
 }
 
 std::vector<Difference> overlap_differences(const std::vector<Report>& runs) {

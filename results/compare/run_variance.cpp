@@ -146,6 +146,11 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
                               name_of(group) +
                                   ": only one run, which has no spread: give two or more runs of "
                                   "the machine, FILE,FILE,... or a folder of runs"};
+    if (const std::string missing = missing_runs(group.runs); !missing.empty())
+      return RunVarianceFault{"run-variance-gap",
+                              fmt::format("{}: no run {} of the series: give all its runs, since a choice of them may "
+                                          "differ less",
+                                          name_of(group), missing)};
     for (std::size_t run = 1; run < group.runs.size(); ++run)
       if (machine_of(group.runs[run]) != machine_of(group.runs[0]))
         return RunVarianceFault{

@@ -41,7 +41,7 @@ class EarlierRuns {
 
 /// What keeps earlier reports from saying how runs differ.
 struct RunVarianceFault {
-  std::string code;  ///< "run-variance-one-run", "-copy", "-report", "-machine" or "-workload"
+  std::string code;  ///< "run-variance-one-run", "-copy", "-gap", "-report", "-machine" or "-workload"
   std::string text;
 };
 /// Of `earlier`, groups of two runs or more of one machine each (CompareOptions::run_variance), for the systems that

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace tw::results {
 
@@ -17,10 +16,10 @@ double weight_of(const std::string& id, const std::map<std::string, double>& wei
 void check_weights(const std::map<std::string, double>& weights, const std::vector<ComparedWorkload>& workloads) {
   for (const auto& [text, weight] : weights) {
     if (!(weight >= 0) || !std::isfinite(weight))
-      throw std::invalid_argument("the weight of " + text + " must be a number, at least 0");
+      throw OptionError("bad-value", "--weights: the weight of " + text + " must be a number, at least 0");
     if (std::ranges::none_of(workloads,
                              [&](const ComparedWorkload& w) { return w.id.find(text) != std::string::npos; }))
-      throw std::invalid_argument("no workload id contains \"" + text + "\", which has a weight");
+      throw OptionError("no-match", "--weights: no point that is compared has the text \"" + text + "\" in its id");
   }
 }
 

@@ -2,6 +2,7 @@
 #include "results/record/schema_check.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -84,6 +85,14 @@ void prune(Json& json, std::size_t& left) {
   }
 }
 
+/// Of a list of schemas, one for each value; null behind its end.
+const Json* item_at(const Json& schemas, const std::string& key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  const bool is_index = error == std::errc() && end == key.data() + key.size();
+  return is_index && schemas.is_array() && index < schemas.size() ? &schemas[index] : nullptr;
+}
+
 /// What the schema asks of the value at `pointer`; null where alternatives do not say which.
 const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
   std::vector<std::string> keys;
@@ -100,8 +109,8 @@ const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
       inner = &properties->at(key);
     else if (const auto other = schema->find("additionalProperties"); other != schema->end() && other->is_object())
       inner = &*other;
-    else if (const auto items = schema->find("items"); items != schema->end() && items->is_object())
-      inner = &*items;
+    else if (const auto items = schema->find("items"); items != schema->end())
+      inner = items->is_object() ? &*items : item_at(*items, key);
     if (inner == nullptr) return nullptr;
     schema = resolved(inner);
   }

@@ -1,9 +1,12 @@
 // What fits on a line.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <new>
 #include <sstream>
 #include <system_error>
@@ -55,6 +58,39 @@ TEST(NumberIn, RefusesWhatItCannotHoldAgainstTheRange) {
     says(none, "must be a number");
   for (const char* endless : {"nan", "+nan", "-nan", "inf", "-inf", "infinity"})
     says(endless, "must be a finite number");
+}
+
+TEST(ReadDecimal, ZerosBeforeANumberSayNothing) {
+  const auto value_of = [](const std::string& text) -> std::string {
+    CLI::App app;
+    std::int64_t whole = 0;
+    double number = 0;
+    std::vector<int> list;
+    std::string name;
+    app.add_option("--whole", whole), app.add_option("--number", number), app.add_option("--name", name);
+    app.add_option("--list", list)->delimiter(',');
+    read_decimal(app);
+    try {
+      app.parse(text);
+    } catch (const CLI::ParseError& error) {
+      return std::string(code_of(parse_fault(error)));
+    }
+    std::string all = fmt::format("{} {} {}", whole, number, name);
+    for (const int one : list) all += fmt::format(" {}", one);
+    return all;
+  };
+  EXPECT_EQ(value_of("--whole 040"), "40 0 ");
+  EXPECT_EQ(value_of("--whole 008"), "8 0 ") << "no octal number";
+  EXPECT_EQ(value_of("--whole -010"), "-10 0 ");
+  EXPECT_EQ(value_of("--whole 0"), "0 0 ");
+  EXPECT_EQ(value_of("--whole 000"), "0 0 ");
+  EXPECT_EQ(value_of("--list 010,1,0020"), "0 0  10 1 20");
+  EXPECT_EQ(value_of("--number 010.5"), "0 10.5 ");
+  EXPECT_EQ(value_of("--number 0e0"), "0 0 ");
+  EXPECT_EQ(value_of("--name 010"), "0 0 010") << "a text stays as it is";
+  for (const char* other :
+       {"--whole 0x10", "--whole 00x10", "--whole -0x10", "--whole 0b1", "--list 1,0x10", "--number 0x10"})
+    EXPECT_EQ(value_of(other), "bad-value") << other;
 }
 
 TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {

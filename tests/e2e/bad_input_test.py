@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import unittest
@@ -118,6 +119,21 @@ class Files(Refusals):
             with self.subTest(option=option, file=file):
                 self.refused(USAGE, words, option, file, "--model", "gpt2-tiny", "--steps", 2)
         self.refused(USAGE, ["error[bad-site-file]", str(site)], "--site", site, "--model", "gpt2-tiny", "--gpu-clock", 1305)
+
+    def test_another_kind_of_file_is_named(self):
+        report = pathlib.Path(__file__).parents[1] / "results/fixtures/good.json"
+        prices = pathlib.Path(__file__).parents[2] / "results/prices/examples-usd.json"
+        for option, file in (("--config", report), ("--config", prices), ("--site", report), ("--energy-csv", report)):
+            with self.subTest(option=option, file=file.name):
+                model = [] if option == "--config" else ["--model", "gpt2-tiny"]
+                self.refused(USAGE, [f"error[wrong-file]: {option} {file}: "], option, file, *model)
+
+    def test_numbers_are_decimal(self):
+        process = run("--model", "gpt2-tiny", "--seq-len", "016", "--steps", "010", "--accumulate", "01,010", "--dry-run")
+        self.assert_ran(process)
+        for word in ("/t16/", "/acc1/", "/acc10/"):
+            self.assertIn(word, process.stdout)
+        self.refused(USAGE, ["error[bad-value]: --threads 0x1"], "--model", "gpt2-tiny", "--threads", "0x1")
 
     def test_a_folder_without_a_name(self):
         process = run("--model", "gpt2-tiny", "--steps", 1, "--out", "")
@@ -347,6 +363,40 @@ class Output(Case):
         (out.parent / "filler").unlink()
         process = run("--resume", out)
         self.assertEqual(process.returncode, 0, process.stderr)
+
+    def test_a_run_on_a_full_disk_leaves_nothing_that_blocks_the_next(self):
+        """Whatever it is that finds no room: what stays holds finished points and can be resumed, or nothing stays."""
+        disk = self.small_disk(256)
+        out, filler = disk / "r", disk / "filler"
+        words = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--threads", 1, "--accumulate", "1,2", "--steps", 2]
+        left = set()
+        for free_kib in (0, 4, 12, 16, 24, 32):
+            with self.subTest(free_kib=free_kib):
+                filler.write_bytes(b"x" * ((256 - free_kib) << 10))
+                process = run(*words, "--out", out)
+                if process.returncode == 0:
+                    break
+                self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+                self.assertEqual(set(said_codes(process.stderr)), {"not-written"}, process.stderr)
+                has_records = (out / "records.jsonl").exists() and (out / "records.jsonl").stat().st_size > 0
+                self.assertEqual(out.exists(), has_records, f"{process.stderr}\n{list(disk.rglob('*'))}")
+                self.assertEqual("--resume" in process.stderr, has_records, process.stderr)
+                filler.unlink()
+                process = run(*words, "--resume" if has_records else "--out", out)
+                self.assert_ran(process)
+                left.add(has_records)
+            shutil.rmtree(out, ignore_errors=True)
+        self.assertIn(False, left)
+
+    def test_what_does_not_arrive_is_an_error_of_each_program(self):
+        for program, words in (("trainwatt", ["--help"]), ("trainwatt-train", ["--help"]), ("trainwatt-train", ["--version"]),
+                               ("trainwatt-train", ["--describe=man"]), ("trainwatt-train", ["--model", "gpt2-tiny", "--steps", "2", "--dry-run"]),
+                               ("trainwatt-ops", ["--help"]), ("trainwatt-ops", ["--version"]), ("trainwatt-ops", ["--describe=man"])):
+            with self.subTest(program=program, words=words), open("/dev/full", "w") as full:
+                process = subprocess.run([BIN / program, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANG,
+                                         env=environment())
+                self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+                self.assertEqual(said_codes(process.stderr), ["not-written"])
 
     def test_an_export_that_fails_leaves_nothing(self):
         step = self.folder / "step"

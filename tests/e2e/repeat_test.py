@@ -240,6 +240,56 @@ mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' 
                                        text=True, timeout=HANG), 3)
         self.assertFalse(self.out.exists(), "nothing stays of it")
 
+    def test_what_cannot_start_or_run_is_told_apart(self):
+        for words in (["2", "--", "no-such-launcher", "-np", "2", BIN / "trainwatt-train", *FEW, "--out", self.out],
+                      ["2", "--", self.folder / "trainwatt-train", *FEW, "--out", self.out]):
+            process = subprocess.run([str(REPEAT), *map(str, words)], capture_output=True, text=True, env=environment(), timeout=HANG)
+            self.assert_ran(process, 3)
+            self.assertRegex(process.stderr, r"^repeat: error\[program-missing\]: ")
+            self.assertFalse(self.out.exists())
+        process = self.repeat(2, *FEW, "--device", "cpu", "--precision", "fp16", "--out", self.out)
+        self.assert_ran(process, 3)
+        self.assertEqual(said_codes(process.stderr), ["unsupported"])
+        self.assertIn("repeat: error[run-failed]: run 1 of 2 ", process.stderr)
+        self.assertNotIn("same command again to continue", process.stderr, "it would end as this one")
+        self.assertFalse(self.out.exists())
+
+    def test_the_runs_that_are_there_are_counted(self):
+        self.assert_ran(self.repeat(2, *FEW, "--out", self.out))
+        for path in self.out.glob("run-*/report.json"):
+            path.write_text(path.read_text().replace('"steps_given"', '"steps_given", "busy_host"'))
+        process = self.repeat(3, *FEW, "--dry-run", "--out", self.out)
+        self.assert_ran(process)
+        self.assertIn("--run-index 3", process.stdout)
+        stand_in = self.folder / "trainwatt-train"
+        stand_in.write_text("#!/bin/sh\n")  # of complete runs
+        stand_in.chmod(0o755)
+        again = [str(REPEAT), "1", "--", str(stand_in), "--out", str(self.out)]
+        process = subprocess.run(again, capture_output=True, text=True, env=environment(), timeout=HANG)
+        self.assert_ran(process)
+        self.assertIn("1 of 1 runs", process.stdout)
+        self.assertIn(f"{self.out} contains 2 runs", process.stdout)
+
+    def test_a_dry_run_and_a_gap(self):
+        self.assert_ran(self.repeat(3, *FEW, "--out", self.out))
+
+        def to_launch(count):
+            process = self.repeat(count, *FEW, "--dry-run", "--out", self.out)
+            self.assert_ran(process)
+            return [line.split()[-1] for line in process.stdout.splitlines() if "--run-index" in line]
+        self.assertEqual(to_launch(3), [], "as the same command measures nothing")
+        self.assertEqual(to_launch(4), ["4"])
+        # What is missing is made by the same command, whichever it is.
+        shutil.rmtree(self.out / "run-1")
+        self.assertEqual(to_launch(3), ["1"])
+        other = self.folder / "other.json"
+        other.write_bytes((self.out / "run-2" / "report.json").read_bytes())
+        refused = tool("compare", self.out, other)
+        self.assert_ran(refused, 2)
+        self.assertEqual(said_codes(refused.stderr), ["runs-missing"])
+        self.assert_ran(self.repeat(3, *FEW, "--out", self.out))
+        self.assertEqual([report["context"]["run_index"] for report in self.reports(3)], [1, 2, 3])
+
     def test_wrong_calls(self):
         self.assert_one_line_error(run(*FEW, "--repeat", 3, "--out", self.out), 2, "error[repeat-by-script]: ",
                                    "scripts/repeat 3 -- ")

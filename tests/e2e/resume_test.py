@@ -149,7 +149,9 @@ class Resume(Case):
     def test_other_runs_are_refused(self):
         before = self.cut_short(2, 1)
         kept = {path.name: path.read_bytes() for path in self.out.iterdir() if path.name != "run.lock"}
-        self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "error[not-same-run]", "steps 3, now 4", "--force-resume")
+        refused = run(*sweep(2)[:-1], 4, "--resume", self.out)
+        self.assert_refused(refused, USAGE, "error[not-same-run]", "steps 3, now 4", f"trainwatt-train --resume {self.out}")
+        self.assertNotIn("--force-resume", refused.stderr, "which is refused below")
         self.assert_refused(run(*sweep(3), "--resume", self.out), USAGE, "points 2, now 3", "acc3")
         self.assert_refused(run(*sweep(2), "--bucket-mib", 4, "--resume", self.out), USAGE, "--bucket-mib 25, now 4")
         self.assert_refused(self.resumed(ranks=2), USAGE, "ranks 1, now 2", f"trainwatt-train --resume {self.out}")
@@ -157,7 +159,7 @@ class Resume(Case):
         self.assert_refused(forced, ENVIRONMENT, "error[bad-run]", "records.jsonl", "line 1")
         self.assertEqual({path.name: path.read_bytes() for path in self.out.iterdir()}, kept, "a refusal changes nothing")
         self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
-        self.assert_refused(self.resumed(), ENVIRONMENT, "commit 0000000, now ")
+        self.assert_refused(self.resumed(), ENVIRONMENT, "commit 0000000, now ", "--force-resume")
         self.edit_start(lambda start: start["context"]["hosts"][0].update(cpu="another CPU"))
         self.assert_refused(self.resumed(), ENVIRONMENT, "CPU of node 0 another CPU, now ")
         self.edit_start(lambda start: start["context"]["devices"][0].update(uuid="GPU-0"))

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "results/analysis/run_rules.hpp"
@@ -168,6 +169,7 @@ std::string compressed(const std::string& bytes) {
 
 void read_one(char kind, const std::string& text) {
   try {
+    other_kind(text, {});  // of any file that is given for another
     switch (kind) {
       case report:
         return read_report(text);

@@ -13,6 +13,7 @@ patterns = [
     rf"\bcode = {code}",
     rf"with_code\([a-z_]+ \? {code}",
     rf'RunVarianceFault\{{{code}',
+    rf"\bOptionError\(\s*{code}",
     rf"\}},\s*{code}\)",  # behind a function that reads a file
     rf"\bfail\([^;]*,\s*{code}\);",
     r"error\[([a-z-]+)\]: ",
@@ -33,7 +34,7 @@ used, literals = {}, set()
 for path, text in sources():
     name = path.relative_to(root).as_posix()
     literals.update(re.findall(code, text))
-    if not name.startswith("results/") or "RunVarianceFault" in text:
+    if not name.startswith("results/") or "RunVarianceFault" in text or "OptionError" in text:
         for pattern in patterns:
             for found in re.finditer(pattern, text):
                 used.setdefault(found.group(1), name)

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/analysis/verdict.hpp"
@@ -125,6 +127,167 @@ TEST(Tool, AComparisonForAKitSaysWhatIsNoAward) {
   EXPECT_EQ(run({"compare", "A=" + a, "B=" + b}).code, 0) << "of no kit";
   expect_refused(run({"html", a, "--kit", kit, "-o", page + "2"}), "error[options-conflict]: --kit");
   for (const std::string& path : {kit, page, b}) std::remove(path.c_str());
+}
+
+/// An option that is given another kind of file says which it is, whichever option it is.
+TEST(Tool, AnotherKindOfFileIsNamedByEachOption) {
+  const std::string good = fixtures + "/good.json", kit = testing::TempDir() + "trainwatt-kinds-kit.json";
+  std::remove(kit.c_str());
+  ASSERT_EQ(run({"freeze", "--suite", "quick", "-o", kit}).code, 0);
+  const std::string rules = file_with(R"({"rules": [{"name": "r", "kind": "failure"}]})", "-rules"),
+                    site = file_with(R"({"knobs": []})", "-site"), csv = file_with("time,watts\n1,2\n", "-csv"),
+                    bundle = file_with("\x28\xb5\x2f\xfd", "-bundle"),
+                    cut = file_with(contents(good).substr(0, 3000), "-cut");
+  const std::vector<std::string> compare = {"compare", "A=" + good, "B=" + fixtures + "/good_energy.json"};
+  const std::pair<std::vector<std::string>, std::string> options[] = {{{"plan"}, "--config"},
+                                                                      {{"freeze", "-o", kit + ".not"}, "--config"},
+                                                                      {{"plan", "--suite", "quick"}, "--on"},
+                                                                      {{"plan", "--suite", "quick"}, "--site"},
+                                                                      {{"plan", "--suite", "quick"}, "--energy-csv"},
+                                                                      {{"probe"}, "--site"},
+                                                                      {{"probe"}, "--energy-csv"},
+                                                                      {compare, "--prices"},
+                                                                      {compare, "--baseline"},
+                                                                      {compare, "--weights"},
+                                                                      {compare, "--kit"},
+                                                                      {{"cost", good}, "--prices"},
+                                                                      {{"validate", good}, "--kit"},
+                                                                      {{"validate", good}, "--signers"}};
+  for (const auto& [command, option] : options)
+    for (const std::string& file : {good, cut, kit, rules, site, csv, bundle}) {
+      const bool is_taken = (file == kit && (option == "--config" || option == "--kit")) ||
+                            (file == rules && option == "--baseline") || (file == site && option == "--site") ||
+                            (file == csv && option == "--energy-csv");
+      if (is_taken) continue;
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), {option, file});
+      expect_refused(run(arguments), "error[wrong-file]: " + option + " " + file + ": ");
+    }
+  for (const std::string& file : {kit, rules, site, csv})
+    expect_refused(run({"show", file}), "error[wrong-file]: " + file + ": ");
+  // A folder is none of them, and keys that are like no known one are listed once.
+  for (const char* option : {"--prices", "--baseline", "--weights", "--kit"}) {
+    std::vector<std::string> arguments = compare;
+    arguments.insert(arguments.end(), {option, testing::TempDir()});
+    expect_refused(run(arguments), std::string("error[bad-file]: ") + option + " ");
+  }
+  const std::string unlike = file_with(R"({"zzzzzz": 1, "yyyyyy": 2, "xxxxxx": 3})", "-unlike");
+  const Outcome unknown = run({"plan", "--config", unlike});
+  expect_refused(unknown, "error[bad-config]: ");
+  EXPECT_EQ(unknown.err.find("warmup_steps"), unknown.err.rfind("warmup_steps")) << unknown.err;
+  for (const std::string& file : {kit, rules, site, csv, bundle, cut, unlike}) std::remove(file.c_str());
+}
+
+/// A series of which some runs are left out supports no claim, however it is given.
+TEST(Tool, ASeriesWithAGapIsNotCompared) {
+  const std::filesystem::path folder = testing::TempDir() + "trainwatt-gap-" + std::to_string(getpid());
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  std::vector<std::string> files;
+  for (const int index : {2, 3}) {
+    const std::filesystem::path run_folder = folder / "series" / ("run-" + std::to_string(index));
+    std::filesystem::create_directories(run_folder);
+    report.context.run_index = index, report.context.launch = "launch" + std::to_string(index);
+    for (tw::results::Record& record : report.records) {
+      record.launch = report.context.launch;
+      for (tw::results::Trial& trial : record.trials) trial.window_s *= 1.001 + 0.001 * index;
+    }
+    tw::results::summarise(report);
+    files.push_back((run_folder / "report.json").string());
+    std::ofstream(files.back()) << tw::results::to_json(report);
+  }
+  const std::string other = fixtures + "/good.json", series = (folder / "series").string(),
+                    both = files[0] + "," + files[1];
+  expect_refused(run({"compare", "A=" + series, "B=" + other}), "error[runs-missing]: " + series + ": ");
+  expect_refused(run({"compare", other, other, "--run-variance", series}), "error[runs-missing]: ");
+  expect_refused(run({"compare", other, other, "--run-variance", both}), "error[run-variance-gap]: ");
+  const Outcome listed = run({"compare", "A=" + both, "B=" + other, "--json"});
+  EXPECT_EQ(listed.code, 4) << listed.err;
+  EXPECT_NE(listed.err.find("error[not-comparable]: "), std::string::npos) << listed.err;
+  EXPECT_NE(listed.err.find("no run 1"), std::string::npos) << "the run that is missing: " << listed.err;
+  bool is_blocked = false;
+  for (const nlohmann::json& one : nlohmann::json::parse(listed.out).at("differences"))
+    is_blocked = is_blocked || (one.at("what") == "run index" && one.at("blocking").get<bool>());
+  EXPECT_TRUE(is_blocked) << listed.out;
+  // Zeros in a number would make two runs of one.
+  std::filesystem::rename(folder / "series" / "run-2", folder / "series" / "run-02");
+  expect_refused(run({"compare", "A=" + series, "B=" + other}), "error[bad-folder]: ");
+  std::filesystem::remove_all(folder);
+}
+
+/// Wrong options are the call's fault; where really nothing can be compared the exit code is 4.
+TEST(Tool, WrongOptionsOfAComparisonAreNoFindings) {
+  const std::string a = "A=" + fixtures + "/good.json", b = "B=" + fixtures + "/good_energy.json",
+                    page = testing::TempDir() + "trainwatt-options.html";
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {{{"--only", "nosuch"}, "no-match"},
+                                                                    {{"--weights", "nosuch=1"}, "no-match"},
+                                                                    {{"--weights", "gpt2=-1"}, "bad-value"}};
+  for (const auto& [options, code] : wrong)
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"compare", a, b}, {"html", a, b, "-o", page}}) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), options.begin(), options.end());
+      expect_refused(run(arguments), std::string("error[") + code + "]: " + options[0]);
+    }
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  report.records.clear();
+  const std::string empty = file_with(tw::results::to_json(report), "-empty");
+  for (const std::vector<std::string>& systems : {std::vector<std::string>{"A=" + empty, b}, {b, "A=" + empty}}) {
+    const Outcome o = run({"compare", systems[0], systems[1], "--json"});
+    EXPECT_EQ(o.code, 4) << o.err;
+    EXPECT_NE(o.err.find("error[not-comparable]: "), std::string::npos) << o.err;
+    EXPECT_TRUE(nlohmann::json::accept(o.out)) << "an answer, too";
+  }
+  std::remove(empty.c_str());
+}
+
+/// What is advised is possible: a suite's batch is not an option's to set.
+TEST(Tool, AnOpenGlobalBatchIsFixedByWhatThePlanLeavesOpen) {
+  const std::string kit = testing::TempDir() + "trainwatt-open-kit.json",
+                    plan = file_with(R"({"model": "gpt2-tiny"})", "-plan");
+  const auto warning = [&](const std::vector<std::string>& options) {
+    std::remove(kit.c_str());
+    std::vector<std::string> arguments = {"freeze", "-o", kit};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome o = run(arguments);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o.err;
+  };
+  EXPECT_NE(warning({"--model", "gpt2-tiny"}).find("--global-batch"), std::string::npos);
+  const std::string of_suite = warning({"--suite", "quick"}), of_config = warning({"--config", plan});
+  for (const std::string& text : {of_suite, of_config}) {
+    EXPECT_NE(text.find("warning[open-global-batch]: "), std::string::npos) << text;
+    EXPECT_EQ(text.find("--global-batch"), std::string::npos) << "which is refused there: " << text;
+  }
+  EXPECT_EQ(warning({"--suite", "quick", "--ranks", "2"}), "") << "as it advises";
+  EXPECT_NE(of_config.find("global_batch"), std::string::npos) << of_config;
+  for (const std::string& file : {kit, plan}) std::remove(file.c_str());
+}
+
+TEST(Tool, EmptyWordsAreNoValues) {
+  const std::string good = fixtures + "/good.json";
+  for (const char* command : {"html", "export"})
+    expect_refused(run({command, good, "-o", ""}), "error[bad-value]: -o: ");
+  expect_refused(run({"validate", good, "--kit", ""}), "error[bad-value]: --kit: ");
+  expect_refused(run({"validate", good, "--signers", ""}), "error[bad-value]: --signers: ");
+  expect_refused(run({"show", ""}), "error[bad-value]: ");
+}
+
+TEST(Tool, NumbersAreDecimal) {
+  EXPECT_EQ(run({"show", fixtures + "/good.json", "--width", "080"}).out,
+            run({"show", fixtures + "/good.json", "--width", "80"}).out);
+  expect_refused(run({"show", fixtures + "/good.json", "--width", "039"}), "error[bad-value]: --width 39: ");
+  EXPECT_EQ(run({"plan", "--model", "gpt2-tiny", "--accumulate", "010", "--json"}).out,
+            run({"plan", "--model", "gpt2-tiny", "--accumulate", "10", "--json"}).out);
+}
+
+/// A full disk is an error of each program's, whatever is printed.
+TEST(Tool, WhatDoesNotArriveIsAnError) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"show", "--help"}, {"--version"}, {"--describe=man"}, {"models"}}) {
+    const Outcome o = run(arguments, {}, "/dev/full");
+    EXPECT_EQ(o.code, 3) << arguments[0];
+    EXPECT_NE(o.err.find("error[not-written]: "), std::string::npos) << o.err;
+  }
 }
 
 TEST(Tool, WrongFoldersAndMissingNames) {

@@ -242,7 +242,8 @@ TEST_F(Export, Html) {
   EXPECT_EQ(run({"html", good, "-o", "here.html"}).out, "here.html\n") << "a name without a folder";
   std::filesystem::current_path(before);
   const std::string none = folder_ + "/none.html";
-  expect_refused(run({"html", good, "-o", none, "--prices", "/no/p.json"}), "error[cannot-read]: /no/p.json: ");
+  expect_refused(run({"html", good, "-o", none, "--prices", "/no/p.json"}),
+                 "error[cannot-read]: --prices /no/p.json: ");
   expect_refused(run({"html", good, "-o", none, "--reference", "A"}), "error[options-conflict]: --reference");
   expect_refused(run({"html", good, good, "-o", none, "--scope", "pakage"}), "error[unknown-name]: ");
   expect_refused(run({"html", good, good, "-o", none, "--reference", "C"}), "error[unknown-name]: ");
@@ -331,13 +332,13 @@ TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
       std::vector<std::string> arguments = {command, path};
       if (command == std::string("cost")) arguments.insert(arguments.end(), {"--prices", prices});
       if (command == std::string("compare")) arguments.push_back(good);
-      expect_refused(run(arguments), "error[bad-report]: " + path + ": ");
+      expect_refused(run(arguments), "error[wrong-file]: " + path + ": ");
       expect_refused(run(arguments), words);
     }
-    expect_refused(run({"validate", path}), "error[bad-report]: " + path + ": ");
+    expect_refused(run({"validate", path}), "error[wrong-file]: " + path + ": ");
     expect_refused(run({"validate", path}), words);
     const auto its = nlohmann::json::parse(validate_json({path})).at("files").at(0);
-    EXPECT_EQ(its.at("error_code"), "bad-report");
+    EXPECT_EQ(its.at("error_code"), "wrong-file");
     EXPECT_EQ(its.at("kind"), "unreadable");
   }
   for (const auto& [path, words] : files) std::remove(path.c_str());

@@ -196,6 +196,43 @@ std::string folder_of_runs(const char* name, const std::vector<int>& indices) {
   return folder;
 }
 
+/// However little of it is left, it is a bundle that was cut, and the signers are looked at first.
+TEST(Tool, ABundleThatWasCutSaysSoAndSignersAreRead) {
+  const std::string folder = folder_of_runs("cut", {1}), offer = folder + "/offer.tar.zst",
+                    cut = folder + "/cut.tar.zst";
+  ASSERT_EQ(run({"bundle", folder + "/run-1", "-o", offer, "--force"}).code, 0);
+  const std::string whole = contents(offer);
+  for (const std::size_t bytes : {std::size_t{4}, std::size_t{50}, whole.size() / 2, whole.size() - 1}) {
+    std::ofstream(cut, std::ios::trunc) << whole.substr(0, bytes);
+    const nlohmann::json file = findings({cut})[0];
+    EXPECT_EQ(file.at("faults").at(0).at("code"), "unreadable") << file;
+    EXPECT_NE(file.at("faults").at(0).at("text").get<std::string>().find("incomplete"), std::string::npos) << file;
+  }
+  for (const std::string& path : {offer, folder + "/run-1/report.json"})
+    expect_refused(run({"validate", path, "--signers", folder + "/none"}), "error[cannot-read]: --signers ");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tool, ARunWithoutPointsIsNoOffer) {
+  const std::string folder = folder_of_runs("empty", {1, 2}), offer = folder + "/offer.tar.zst";
+  for (const char* its : {"/run-1", "/run-2"}) {
+    tw::results::Report report = tw::results::report_from_json(contents(folder + its + "/report.json"));
+    report.records.clear();
+    std::ofstream(folder + its + "/report.json") << tw::results::to_json(report);
+    std::ofstream(folder + its + "/records.jsonl") << "";
+  }
+  for (const std::string& path : {folder + "/run-1", folder}) {
+    const Outcome refused = run({"bundle", path, "-o", offer});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("error[no-points]: "), std::string::npos) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(offer));
+  }
+  const Outcome forced = run({"bundle", folder + "/run-1", "-o", offer, "--force"});
+  EXPECT_EQ(forced.code, 0) << forced.err;
+  EXPECT_NE(forced.err.find("warning[no-points]: "), std::string::npos) << forced.err;
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tool, ARunUnderTwoNamesIsNoOfferOfTwo) {
   const std::string folder = folder_of_runs("copies", {1, 2});
   const Outcome bundled = run({"bundle", folder, "-o", folder + "/offer.tar.zst", "--force"});

@@ -3,13 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/config_schema.hpp"
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
@@ -125,17 +124,8 @@ void check_models(const std::string& path, const Json& object, const std::string
 
 }  // namespace
 
-std::string read_config_text(const std::string& path, const std::string& option) {
-  constexpr std::size_t largest = std::size_t{1} << 20;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(path, "a folder: give " + option + " a file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, "cannot be read: check the path given to " + option, "cannot-read");
-  std::string text(largest + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > largest) fail(path, "too large for " + option + " (maximum 1 MiB)");
-  return text;
+std::string read_config_text(const std::string& path) {
+  return read_input("--config", path, {InputKind::config, InputKind::kit});
 }
 
 Request read_config(const std::string& path, const std::string& text) {

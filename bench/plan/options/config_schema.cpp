@@ -132,14 +132,19 @@ void collect_words(const Json& schema, std::vector<std::string>& words) {
 }
 
 std::vector<std::string> unknown_keys(const Json& object, const Json& schema, const std::string& place) {
-  std::vector<std::string> known, faults;
+  std::vector<std::string> known, faults, unlike;
   for (const auto& [key, value] : schema.at("properties").items()) known.push_back(key);
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
     const std::string close = models::nearest(key, known), word = models::cut_word(key);
-    faults.push_back(close.empty() ? fmt::format("unknown key {}/{} (known: {})", place, word, fmt::join(known, ", "))
-                                   : fmt::format("unknown key {}/{}: did you mean '{}'?", place, word, close));
+    if (close.empty())
+      unlike.push_back(place + "/" + word);
+    else
+      faults.push_back(fmt::format("unknown key {}/{}: did you mean '{}'?", place, word, close));
   }
+  if (!unlike.empty())  // the known ones once, behind all that are like none of them
+    faults.push_back(fmt::format("unknown key{} {} (known: {})", unlike.size() == 1 ? "" : "s", fmt::join(unlike, ", "),
+                                 fmt::join(known, ", ")));
   return faults;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/usage_error.hpp"
 #include "power/sources/external/source.hpp"
 
@@ -32,6 +33,7 @@ power::MeterOptions meter_options(const std::string& energy_csv, const std::opti
 
 void check_meters(const power::MeterOptions& options) {
   if (!options.external_csv) return;
+  check_kind("--energy-csv", *options.external_csv, {InputKind::power_csv});
   for (const power::MeterFinding& finding : power::external::find_meters_in(*options.external_csv))
     if (!finding.meter)
       throw UsageError("bad-power-file", "energy_csv", fmt::format("--energy-csv: {}", finding.detail));

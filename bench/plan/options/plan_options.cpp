@@ -102,14 +102,13 @@ CLI::Option* add_typed(CLI::App& app, const RunOption& option, GivenOptions& giv
     case Kind::yes_no:
     case Kind::text: {
       const bool is_bool = option.type.kind == Kind::yes_no;
-      const auto unless_empty = [take, is_bool, name = option.name](const std::string& word) {
-        if (word.empty()) return;
+      const auto take_word = [take, is_bool, name = option.name](const std::string& word) {
         if (!is_bool) return take(word);
         if (word != "yes" && word != "no")
           throw UsageError("bad-value", fmt::format("{} {}: must be yes or no", name, models::cut_word(word)));
         take(word == "yes");
       };
-      return app.add_option_function<std::string>(option.name, unless_empty, option.help);
+      return app.add_option_function<std::string>(option.name, take_word, option.help);
     }
   }
   return nullptr;
@@ -256,6 +255,12 @@ void check_words(int argc, const char* const* argv) {
     if (word == "--") return;  // a command's own words
     if (word.starts_with("--") && word.ends_with('='))
       throw UsageError("bad-value", fmt::format("{}: needs a value", word.substr(0, word.size() - 1)));
+    if (word.empty()) {  // of a shell variable that is not set: no file, no folder, no number
+      const std::string_view before = argv[i - 1];
+      throw UsageError("bad-value", before.starts_with('-')
+                                        ? fmt::format("{}: needs a value, and is given an empty one", before)
+                                        : "an argument is empty: give it a value, or leave it out");
+    }
     check_list(word, i + 1 < argc ? argv[i + 1] : "");
   }
 }

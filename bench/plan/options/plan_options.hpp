@@ -29,7 +29,8 @@ KnownWords plan_words();
 void check_plan_options(const PlanOptions& options);
 /// Whether they may lead to settings.
 bool may_set(const PlanOptions& options);
-/// Throws UsageError for `--option=` with nothing behind it, in whose place CLI11 may take the next word.
+/// Throws UsageError for `--option=` with nothing behind it, in whose place CLI11 may take the next word, and for empty
+/// words: an option that is given one would pass for one that is not given.
 void check_words(int argc, const char* const* argv);
 /// What was wrong with a command line, with the nearest known option.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);

@@ -100,7 +100,7 @@ results::BundleFiles unpack(std::string_view bytes) {
   archive_read_support_filter_zstd(a.get());
   archive_read_support_format_tar(a.get());
   if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK)
-    throw ArchiveError("not a tar.zst file: " + why(a.get()));
+    throw ArchiveError(incomplete(why(a.get())));
   results::BundleFiles files;
   std::size_t total = 0;
   while (true) {

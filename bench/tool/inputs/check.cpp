@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "bench/plan/options/input_kind.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/archive.hpp"
-#include "bench/tool/inputs/other_file.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/analysis/verdict.hpp"
@@ -98,12 +99,6 @@ bool is_of_a_report(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   return json.is_object() && json.contains("schema_version");
 }
-/// Whether this is a report with missing keys: apart from reports, only run.json has a schema and a plan.
-bool lacks_keys_of_a_report(const std::string& text) {
-  if (!results::json_fault(text).empty()) return false;
-  const auto json = nlohmann::json::parse(text);
-  return json.is_object() && json.contains("schema_version") && json.contains("plan") && !json.contains("command");
-}
 
 }  // namespace
 
@@ -144,8 +139,8 @@ CheckedReport check_report(std::string bytes) {
   });
   if (checked.report || checked.is_unfinished) return checked;
   checked.is_no_report = !is_of_a_report(bytes);
-  if (const std::string other = lacks_keys_of_a_report(bytes) ? "" : other_file(bytes); !other.empty())
-    checked.why_unreadable = other, checked.is_no_report = true;
+  if (const std::string other = other_kind(bytes, {InputKind::report}); !other.empty())
+    checked.why_unreadable = with_code("wrong-file", other), checked.is_no_report = true;
   else if (checked.is_no_report)
     checked.why_unreadable += "; give the report.json of a run, its records.jsonl, or a bundle";
   return checked;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/tool/inputs/report_file.hpp"
@@ -50,7 +51,7 @@ void check_rules(const results::Report& report, bool is_offer, FileFindings& fou
 }
 
 void check_kit(const results::Report& report, const std::string& kit_path, results::Validation& found) {
-  const Kit kit = open_kit(kit_path, read_config_text(kit_path, "--kit"));
+  const Kit kit = open_kit(kit_path, read_input("--kit", kit_path, {InputKind::kit}));
   const auto& its = report.plan.kit;
   const std::string mine = results::text::printable(kit_path) + " (SHA-256 " + kit.sha256 + ")";
   if (!its || its->sha256 != kit.sha256) {

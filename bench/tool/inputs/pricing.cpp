@@ -25,7 +25,8 @@ std::optional<std::string> value_of(const std::vector<std::string>& options, con
   return std::nullopt;
 }
 
-double joules_of_file(const std::string& path, double from, double to) {
+double joules_of_file(const char* option, const std::string& path, double from, double to) {
+  check_kind(option, path, {InputKind::power_csv});
   power::external::Series series(path);
   series.refresh();
   return series.joules_of_window(from, to);
@@ -67,9 +68,9 @@ Measured measured_pue(std::span<const results::Report> runs, const std::string& 
         throw UsageError("no-pue",
                          "--facility-csv: the report has no start and end time, so the PUE cannot be measured");
       seconds += *to - *from;
-      of_facility += joules_of_file(facility, *from, *to);
+      of_facility += joules_of_file("--facility-csv", facility, *from, *to);
       if (it) {
-        of_it += joules_of_file(*it, *from, *to);
+        of_it += joules_of_file("--it-csv", *it, *from, *to);
         continue;
       }
       constexpr double most_of_the_run = 0.5;
@@ -119,7 +120,8 @@ std::optional<results::Prices> read_prices(const PriceOptions& options) {
   if (options.facility_csv.empty() && !options.it_csv.empty())
     throw UsageError("option-needs", "--it-csv: add --facility-csv; the PUE is the ratio of the two");
   results::Prices prices = with_text_of(
-      options.prices, [](const std::string& text) { return results::prices_from_json(text); }, "bad-prices");
+      "--prices", options.prices, InputKind::prices,
+      [](const std::string& text) { return results::prices_from_json(text); }, "bad-prices");
   for (results::PriceRow& row : prices.rows) row.file = options.prices;
   return prices;
 }

@@ -62,7 +62,12 @@ std::map<int, fs::path> numbered_runs(const fs::path& folder) {
     int number = 0;
     const char* const end = name.data() + name.size();
     if (!name.starts_with(begins) || !entry.is_directory(code)) continue;
-    if (std::from_chars(name.data() + begins.size(), end, number).ptr == end && number > 0) runs[number] = entry.path();
+    if (std::from_chars(name.data() + begins.size(), end, number).ptr != end || number <= 0) continue;
+    const std::string its_name = fmt::format("{}{}", begins, number);
+    if (name != its_name)
+      throw UsageError("bad-folder", fmt::format("{}: rename it to {}, as scripts/repeat names runs",
+                                                 entry.path().string(), its_name));
+    runs[number] = entry.path();
   }
   return runs;
 }
@@ -171,11 +176,11 @@ results::Order parse_order(const SortOptions& options, const std::vector<results
   return merit == nullptr ? results::Order{nullptr, {}, by_axes} : results::order_by(*merit, scope, records);
 }
 
-std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {
-  const int code = error.code().value();
-  const bool is_full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error,
+                            const std::string& option) {
   return fmt::format("{}: cannot be written: {}: {} with {}", folder.string(), error.code().message(),
-                     is_full ? "free space, or choose another folder" : "choose a folder that you can write to",
+                     is_full_disk(error.code().value()) ? "free space, or choose another folder"
+                                                        : "choose a folder that you can write to",
                      option);
 }
 

@@ -1,15 +1,17 @@
 // Reports as the subcommands read them.
 #pragma once
 
-#include <new>
-#include <stdexcept>
 #include <filesystem>
 #include <map>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/tool/inputs/errors.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
@@ -23,7 +25,8 @@ struct SortOptions {
   std::string scope;  ///< of figures of joules; empty: the one that most points have
 };
 
-/// The folders run-N of a folder, by N, as scripts/repeat makes them; of anything else none.
+/// The folders run-N of a folder, by N, as scripts/repeat makes them; of anything else none. Throws UsageError for one
+/// that has zeros before its number.
 std::map<int, std::filesystem::path> numbered_runs(const std::filesystem::path& folder);
 /// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it; of a folder it says what to give.
 std::string read_report_file(const std::string& path);
@@ -42,14 +45,15 @@ auto with_named_errors(const std::string& path, Work work, const char* code = "b
   } catch (const std::bad_alloc&) {
     throw UsageError("out-of-memory", path + ": not enough memory");
   } catch (const std::exception& error) {
-    throw UsageError(code, path + ": " + error.what());
+    const std::string_view its = code_of(error.what());
+    throw UsageError(its.empty() ? code : std::string(its), path + ": " + std::string(without_code(error.what())));
   }
 }
-/// Does `work` on the text of a file.
+/// Does `work` on the text of the file that an option names.
 template <class Work>
-auto with_text_of(const std::string& path, Work work, const char* code) {
+auto with_text_of(const std::string& option, const std::string& path, InputKind wanted, Work work, const char* code) {
   return with_named_errors(
-      path, [&] { return work(read_report_file(path)); }, code);
+      path, [&] { return work(read_input(option, path, {wanted})); }, code);
 }
 
 struct LoadedReport {

@@ -6,11 +6,14 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <system_error>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/tool/inputs/report_file.hpp"
 #include "results/compare/copies.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
@@ -90,16 +93,13 @@ void check_bundle_json(const std::string& text, std::size_t runs, results::Valid
 
 std::vector<fs::path> run_folders(const fs::path& folder) {
   std::vector<fs::path> all;
-  std::error_code code;
-  for (std::size_t i = 1; fs::is_directory(folder / run_name(i), code); ++i) all.push_back(folder / run_name(i));
-  std::size_t last = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code))
-    last = std::max(last, number_of(entry.path().filename().string()));
-  if (last > all.size())
+  std::set<int> numbers;
+  for (auto& [number, run] : numbered_runs(folder)) all.push_back(std::move(run)), numbers.insert(number);
+  if (const std::string missing = results::missing_of(numbers); !missing.empty())
     throw UsageError("runs-missing",
-                     fmt::format("{}: {} is there, but {} is missing: hand in the whole series; the same "
-                                 "scripts/repeat command makes the missing runs",
-                                 folder.string(), run_name(last), run_name(all.size() + 1)));
+                     fmt::format("{}: run-{} is there, but there is no run {}: a series counts as a whole; the same "
+                                 "scripts/repeat command makes the runs that are missing",
+                                 folder.string(), *numbers.rbegin(), missing));
   return all;
 }
 
@@ -197,7 +197,7 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
 }
 
 std::optional<results::Fault> fewer_runs(const std::string& kit_path, std::size_t runs) {
-  const Request request = read_config(kit_path, read_config_text(kit_path, "--kit"));
+  const Request request = read_config(kit_path, read_input("--kit", kit_path, {InputKind::kit}));
   const auto asked = static_cast<std::size_t>(request.repeat.value_or(1));
   if (runs >= asked) return std::nullopt;
   return results::Fault{"fewer_runs", "",

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "bench/plan/options/input_kind.hpp"
 #include "bench/tool/inputs/errors.hpp"
 #include "power/meter/program.hpp"
 #include "results/export/bundle.hpp"
@@ -99,6 +100,7 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
 std::string sign(const std::string& text, const std::string& key) {
   if (!fs::is_regular_file(key))
     throw UsageError("cannot-sign", fmt::format("--sign {}: not a file: give a private key", key));
+  check_kind("--sign", key, {InputKind::key});
   const TemporaryFolder folder;
   const std::string file = folder.file(results::sums_file);
   results::write_atomically(file, text);
@@ -109,10 +111,14 @@ std::string sign(const std::string& text, const std::string& key) {
   return signature;
 }
 
-Signed verify(const std::string& text, const std::string& signature, const std::string& signers) {
+void check_signers(const std::string& signers) {
   if (!std::ifstream(signers) || fs::is_directory(signers))
     throw UsageError("cannot-read",
                      fmt::format("--signers {}: cannot be read: give a file with a line NAME KEY per signer", signers));
+  check_kind("--signers", signers, {InputKind::signers});
+}
+
+Signed verify(const std::string& text, const std::string& signature, const std::string& signers) {
   const TemporaryFolder folder;
   const std::string file = folder.file(results::sums_file), signature_path = folder.file(results::signature_file);
   results::write_atomically(file, text), results::write_atomically(signature_path, signature);

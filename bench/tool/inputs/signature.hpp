@@ -10,11 +10,15 @@ namespace tw::bench::tool {
 /// is no ssh-keygen.
 std::string sign(const std::string& text, const std::string& key);
 
+/// Throws UsageError where the file of allowed signers cannot be read, or is another kind of file.
+void check_signers(const std::string& signers);
+
 struct Signed {
   std::string who;   ///< the name that the list has for the key; empty: the signature is not good
   std::string text;  ///< what a person should know: whose key, or why it is not good
 };
-/// Whether a signature is one of this text by a key that the file of allowed signers lists. Throws likewise.
+/// Whether a signature is one of this text by a key that the file of allowed signers (as check_signers() takes) lists.
+/// Throws EnvironmentError where there is no ssh-keygen.
 Signed verify(const std::string& text, const std::string& signature, const std::string& signers);
 
 }  // namespace tw::bench::tool

@@ -50,9 +50,8 @@ std::string name_of(const std::string& path) {
 
 /// The reports of a folder of runs, in the order of their numbers; of anything else the path itself.
 std::vector<std::string> runs_of(const std::string& path) {
-  const std::map<int, fs::path> runs = numbered_runs(path);
   std::vector<std::string> reports;
-  for (const auto& [number, run] : runs) {
+  for (const fs::path& run : run_folders(path)) {
     const fs::path report = run / "report.json";
     if (!exists(report.string()))
       throw UsageError("run-without-report",
@@ -161,25 +160,48 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
   return systems;
 }
 
+namespace {
+
+/// Where the answer does not name them all.
+std::string where_all_faults_are(const results::Comparison& comparison) {
+  std::set<std::string> texts;
+  for (const results::AwardObstacle& one : comparison.not_an_award) texts.insert(one.text);
+  if (texts.size() <= results::most_named_obstacles) return {};
+  const results::ComparedSystem& system = comparison.systems[comparison.not_an_award.front().system];
+  return fmt::format(" All faults of an offer: trainwatt validate {} --kit KIT", system.paths.front());
+}
+
+}  // namespace
+
 int code_of(const results::Comparison& comparison) {
   constexpr int nothing = 4;
   const auto say = [](const std::string& text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); };
   if (!comparison.compared) {
-    const auto batch = std::ranges::find_if(
-        comparison.differences, [](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
-    const std::string text = "nothing could be compared: " + comparison.answer.front();
-    say(batch == comparison.differences.end()
-            ? with_code("not-comparable", text)
-            : with_code("global-batch-differs", text + " " + results::text::sentence(batch->why)));
+    std::string text = "nothing could be compared: " + comparison.answer.front();
+    const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };
+    const auto batch = first([](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
+    const bool is_batch = batch != comparison.differences.end();
+    const auto why = is_batch ? batch : first(&results::Difference::blocking);
+    if (why != comparison.differences.end() && !why->why.empty()) text += " " + results::text::sentence(why->why);
+    say(is_batch ? with_code("global-batch-differs", text) : with_code("not-comparable", text));
     return nothing;
   }
   if (!comparison.is_tender || (comparison.decided() && comparison.not_an_award.empty())) return 0;
   if (comparison.not_an_award.empty())
     say(with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front()));
   else
-    say(with_code("not-an-award",
-                  comparison.answer.front() + " trainwatt validate --kit lists all faults of an offer"));
+    say(with_code("not-an-award", comparison.answer.front() + where_all_faults_are(comparison)));
   return nothing;
+}
+
+results::Comparison compared(const std::vector<results::SystemInput>& systems, const results::CompareOptions& options) {
+  return with_named_errors(files_of(systems), [&] {
+    try {
+      return results::compare(systems, options);
+    } catch (const results::OptionError& error) {
+      throw UsageError(error.code(), error.what());
+    }
+  });
 }
 
 std::string files_of(const std::vector<results::SystemInput>& systems) {
@@ -203,7 +225,8 @@ std::vector<results::SystemInput> read_run_variance(const std::vector<std::strin
 std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
   if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
     return with_text_of(
-        words[0], [](const std::string& text) { return results::weights_from_json(text); }, "bad-weights");
+        "--weights", words[0], InputKind::weights,
+        [](const std::string& text) { return results::weights_from_json(text); }, "bad-weights");
   std::map<std::string, double> weights;
   for (const std::string& word : words) {
     const std::size_t equal = word.rfind('=');

@@ -17,6 +17,8 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
 /// Takes over how they are compared, and gives each its price. Throws UsageError.
 void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>& systems,
                 results::CompareOptions& options);
+/// Throws UsageError for wrong options (--only, --weights).
+results::Comparison compared(const std::vector<results::SystemInput>& systems, const results::CompareOptions& options);
 /// 0; 4 with a line on stderr where nothing of them could be compared, or where a tender, which is runs of a kit, has
 /// no verdict or may not be awarded.
 int code_of(const results::Comparison& comparison);

@@ -11,6 +11,7 @@
 
 #include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/version.hpp"
@@ -110,8 +111,6 @@ void check_values(const CLI::App& app, const Options& options) {
   if (const std::vector<std::string> devices = known_devices();
       std::ranges::find(devices, options.device) == devices.end())
     throw_unknown("device", options.device, devices);
-  if (app.count("--out") > 0 && options.out.empty())
-    throw UsageError("bad-value", "--out: give a folder, or leave it out (default: a new folder in out/)");
   check_plan_options(options);
   if (const auto repeat = options.given.find("repeat"); repeat != options.given.end())
     throw UsageError(
@@ -136,7 +135,6 @@ void check_resume(const CLI::App& app, Options& options) {
   if (options.force_resume && app.count("--resume") == 0)
     throw UsageError("option-needs", "--force-resume: add --resume DIR");
   if (app.count("--resume") == 0) return;
-  if (options.resume.empty()) throw UsageError("bad-value", "--resume: give the folder of a run");
   refuse_with("--resume", {{"--out", !options.out.empty()},
                            {"--export-step", !options.export_step.empty()},
                            {"--dry-run", options.dry_run}});
@@ -178,6 +176,7 @@ ParseResult parse_options(int argc, char** argv) {
   std::string format;
   add_describe_option(app, format);
   app.allow_extras(false);
+  read_decimal(app);
 
   try {
     check_words(argc, argv);

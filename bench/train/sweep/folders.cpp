@@ -28,6 +28,12 @@ bool is_missing(const fs::path& path) {
   return !fs::exists(path, code) && !code;
 }
 
+/// Whether no record is in it: a full disk leaves an empty file.
+bool has_no_record(const fs::path& records) {
+  std::error_code code;
+  return is_missing(records) || (fs::file_size(records, code) == 0 && !code);
+}
+
 /// What a process that was killed in the middle of write_atomically has left. The folder is ours.
 void remove_unfinished(const fs::path& folder) {
   std::vector<fs::path> left;
@@ -53,7 +59,7 @@ namespace {
 
 /// create_new_folder, with an error that names `option`.
 std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
-  std::string why;
+  std::string why, remedy = "choose a folder that you can write to";
   std::vector<fs::path> made;
   try {
     made = results::create_new_folder(folder);
@@ -63,10 +69,10 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
     for (; !made.empty(); made.pop_back()) fs::remove(made.back(), ignored);
   } catch (const std::system_error& error) {
     why = error.code().message();
+    if (is_full_disk(error.code().value())) remedy = "free space there, or choose another folder";
   }
-  throw Stop(
-      exit_environment, "not-written",
-      fmt::format("{} {}: cannot be created: {}: choose a folder that you can write to", option, folder.string(), why));
+  throw Stop(exit_environment, "not-written",
+             fmt::format("{} {}: cannot be created: {}: {}", option, folder.string(), why, remedy));
 }
 
 }  // namespace
@@ -135,7 +141,11 @@ void RunFolder::create(const fs::path& folder, const char* option, const RunPlan
 }
 
 void RunFolder::keep(const results::RunStart& start) {
-  results::write_atomically(path_ / results::run_file, results::to_json(start));
+  try {
+    results::write_atomically(path_ / results::run_file, results::to_json(start));
+  } catch (const std::system_error& error) {
+    throw not_written(results::run_file, error);
+  }
   kept_ = true;
 }
 
@@ -147,11 +157,10 @@ std::string RunFolder::warning() const {
 }
 
 std::string RunFolder::how_to_go_on() const {
-  std::error_code ignored;
-  return fmt::format(": free space in {}, or make it writable{}", path_.string(),
-                     fs::exists(path_ / results::records_file, ignored)
-                         ? fmt::format(", then continue with --resume {}", shell_word(path_))
-                         : "");
+  return fmt::format(": free space in {}, or make it writable, then {}", path_.string(),
+                     has_no_record(path_ / results::records_file)
+                         ? "give the same command again"
+                         : fmt::format("continue with --resume {}", shell_word(path_)));
 }
 
 Stop RunFolder::not_written(const char* file, const std::system_error& error, const std::string& what_is_left) const {
@@ -161,11 +170,11 @@ Stop RunFolder::not_written(const char* file, const std::system_error& error, co
 }
 
 RunFolder::~RunFolder() {
-  if (!job_.is_root() || !lock_) return;
-  const bool is_empty = is_missing(path_ / results::records_file) && is_missing(path_ / results::report_file);
+  if (!job_.is_root() || path_.empty()) return;
+  const bool is_empty = has_no_record(path_ / results::records_file) && is_missing(path_ / results::report_file);
   std::error_code code;
   if (is_empty && kept_)
-    for (const char* file : {results::run_file, in_flight_file}) fs::remove(path_ / file, code);
+    for (const char* file : {results::run_file, results::records_file, in_flight_file}) fs::remove(path_ / file, code);
   lock_.reset();
   if (!is_empty) return;
   // Where nothing else is in it.

@@ -242,6 +242,28 @@ std::string damaged_record(const results::Report& report) {
   return fmt::format("line {}: {}: {}", index + 1, of_record->where.substr(prefix.size() + digits), of_record->text);
 }
 
+/// "--host n1:2,n2:2 " for the ranks of several nodes. Empty in a job of Slurm's, whose mpirun knows the job's nodes:
+/// these may be others when it is queued again.
+std::string places_of(const results::Context& launch) {
+  if (launch.hosts.size() < 2 || launch.environment.contains("SLURM_JOB_ID")) return {};
+  std::vector<std::pair<std::string, int>> nodes;  // in the order of their ranks
+  bool takes_turns = false;
+  for (const results::DeviceEntry& device : launch.devices) {
+    const auto node = std::ranges::find(nodes, device.host, &std::pair<std::string, int>::first);
+    takes_turns = takes_turns || (node != nodes.end() && node + 1 != nodes.end());
+    if (node == nodes.end())
+      nodes.emplace_back(device.host, 1);
+    else
+      ++node->second;
+  }
+  std::string list;
+  for (const auto& [host, count] : nodes) list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host, count);
+  const auto mpi = launch.versions.find("mpi");
+  const bool is_open_mpi = mpi == launch.versions.end() || mpi->second.starts_with("Open MPI");
+  if (!is_open_mpi) return fmt::format("-hosts {} ", shell_word(list));
+  return fmt::format("--host {} {}", shell_word(list), takes_turns ? "--map-by node " : "");
+}
+
 }  // namespace
 
 bool holds_run(const fs::path& folder) {
@@ -272,10 +294,12 @@ Earlier read_earlier(const fs::path& folder) {
 }
 
 std::string resume_command(const results::Context& launch, const fs::path& folder) {
-  const std::size_t ranks = launch.devices.size();
-  const std::string launcher = launch.launcher == "srun"                  ? fmt::format("srun -n {} ", ranks)
-                               : ranks > 1 || launch.launcher == "mpirun" ? fmt::format("mpirun -np {} ", ranks)
-                                                                          : "";
+  const std::size_t ranks = launch.devices.size(), nodes = launch.hosts.size();
+  std::string launcher;
+  if (launch.launcher == "srun")
+    launcher = fmt::format("srun {}-n {} ", nodes > 1 ? fmt::format("-N {} ", nodes) : "", ranks);
+  else if (ranks > 1 || launch.launcher == "mpirun")
+    launcher = fmt::format("mpirun -np {} {}", ranks, places_of(launch));
   return fmt::format("{}trainwatt-train --resume {}", launcher, shell_word(folder));
 }
 
@@ -378,9 +402,12 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
   const std::string text = fmt::format("{} {}\n", getpid(), this_host());
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int error = errno;
+    ::unlink(path_.c_str());  // an empty one would keep the folder, and so the next run, from being made
     ::close(fd_);
     throw Stop(exit_environment, "not-written",
-               "cannot write " + path_.string() + ": " + std::generic_category().message(error));
+               fmt::format("cannot write {}: {}: {}", path_.string(), std::generic_category().message(error),
+                           is_full_disk(error) ? "free space there, or choose another folder"
+                                               : "choose a folder that you can write to"));
   }
 }
 

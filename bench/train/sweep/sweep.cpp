@@ -237,6 +237,7 @@ class Run {
     // start.
     std::vector<std::string> found;
     std::string others;
+    parts_ = parts_of(*earlier);
     together(job_, [&] {
       if (!job_.is_root()) return;
       bool is_usage = false;
@@ -248,14 +249,15 @@ class Run {
       }
       others = other_hosts(earlier->start, report_.context);
       if (found.empty() || sweep_.options.force_resume) return;
-      throw Stop(
-          is_usage ? exit_usage : exit_environment, "not-same-run",
-          fmt::format(
-              "--resume {}: not the same run: {}: {}, or, if only the program or the machine has changed, continue with "
-              "--force-resume: the report then lists the changes",
-              out_.string(), fmt::join(found, "; "),
-              is_usage ? "start it with its original ranks and options: " + resume_command(earlier->start.context, out_)
-                       : "start it where it ran before"));
+      report_.records = earlier->records, report_.parts = parts_so_far();
+      const bool may_force = unfit_records(report_, true).empty();
+      throw Stop(is_usage ? exit_usage : exit_environment, "not-same-run",
+                 fmt::format("--resume {}: not the same run: {}: {}, or {}", out_.string(), fmt::join(found, "; "),
+                             is_usage ? "start it with its original ranks and options: " +
+                                            resume_command(earlier->start.context, out_)
+                                      : "start it where it ran before",
+                             may_force ? "continue with --force-resume: the report then lists the changes"
+                                       : "start a new run in another folder: its finished points do not fit this run"));
     });
     std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
     for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
@@ -263,7 +265,6 @@ class Run {
       flags_.emplace_back(results::Flag::other_hosts);
       warn(with_code("other-hosts", "resumed on " + others));
     }
-    parts_ = parts_of(*earlier);
     std::string ids;
     together(job_, [&] {
       if (!job_.is_root()) return;

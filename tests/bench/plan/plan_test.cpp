@@ -316,8 +316,8 @@ TEST_F(Config, TextsThatAreNoConfig) {
       return error.what();
     }
   };
-  EXPECT_NE(unreadable(testing::TempDir()).find("[bad-config] "), std::string::npos);
-  EXPECT_NE(unreadable("/dev/zero").find("[bad-config] "), std::string::npos);
+  EXPECT_NE(unreadable(testing::TempDir()).find("[bad-file] "), std::string::npos);
+  EXPECT_NE(unreadable("/dev/zero").find("[bad-file] "), std::string::npos);
   EXPECT_NE(unreadable(path_).find("[cannot-read] "), std::string::npos);
   std::ofstream(path_) << "{}";
   EXPECT_EQ(unreadable(path_), "{}");

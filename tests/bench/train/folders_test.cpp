@@ -58,6 +58,12 @@ TEST_F(RunFolders, NothingStaysOfARunThatFinishedNothing) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
+// As where the disk was full when its first record was written.
+TEST_F(RunFolders, AnEmptyFileOfRecordsIsNoRecord) {
+  run([&] { std::ofstream(folder_ / records_file) << ""; });
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
 // Two jobs that start in the same second, as array tasks do.
 TEST_F(RunFolders, DefaultNamesAreNobodyElses) {
   Job& job = test_job();

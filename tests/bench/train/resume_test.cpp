@@ -55,6 +55,30 @@ std::vector<std::string> said(const std::function<void(Report&)>& change) {
   return lines;
 }
 
+/// Ranks of several nodes are started there again, each node with as many as it had.
+TEST(ResumeCommand, NamesTheNodesOfTheRanks) {
+  Context launch = report_of_two_nodes().context;
+  launch.launcher = "mpirun", launch.versions["mpi"] = "Open MPI 4.1.4";
+  EXPECT_EQ(resume_command(launch, "out/r"), "mpirun -np 4 --host n1:2,n2:2 trainwatt-train --resume out/r");
+  Context turns = launch;
+  for (DeviceEntry& device : turns.devices) device.host = device.rank % 2 == 0 ? "n1" : "n2";
+  EXPECT_EQ(resume_command(turns, "out/r"),
+            "mpirun -np 4 --host n1:2,n2:2 --map-by node trainwatt-train --resume out/r");
+  Context other = launch;
+  other.versions["mpi"] = "MPICH Version 4.0";
+  EXPECT_EQ(resume_command(other, "out/r"), "mpirun -np 4 -hosts n1:2,n2:2 trainwatt-train --resume out/r");
+  Context job = launch;
+  job.environment["SLURM_JOB_ID"] = "7";
+  EXPECT_EQ(resume_command(job, "out/r"), "mpirun -np 4 trainwatt-train --resume out/r") << "whose nodes may be others";
+  job.launcher = "srun";
+  EXPECT_EQ(resume_command(job, "out/r"), "srun -N 2 -n 4 trainwatt-train --resume out/r");
+  Context one = launch;
+  one.hosts.resize(1), one.devices.resize(2);
+  EXPECT_EQ(resume_command(one, "out/r"), "mpirun -np 2 trainwatt-train --resume out/r");
+  one.devices.resize(1), one.launcher = "none";
+  EXPECT_EQ(resume_command(one, "a run"), "trainwatt-train --resume 'a run'");
+}
+
 using Lines = std::vector<std::string>;
 
 TEST(Differences, TheSameRunHasNone) {

@@ -262,6 +262,19 @@ TEST(Baseline, MistakesAreNamedWithTheirPlace) {
       {rule(R"("kind": "failure")"), "has no name"},
       {rule(R"("name": "r", "kind": "failure", "at_most": 0.5)"), "/rules/0"},
   };
+  // One fault is one fault: nothing of the forms of other kinds.
+  for (const auto& [said, what] :
+       {std::pair(rule(R"("name": "r", "kind": "variance", "figure": "throughput", "most_below": "0.05")"),
+                  "/rules/0/most_below: must be a number, not \"0.05\""),
+        {rule(R"("name": "", "kind": "variance", "figure": "throughput", "most_below": 0.05)"),
+         "/rules/0/name: is empty"},
+        {rule(R"("name": "r", "kind": "value", "figure": "throughput", "at_least": 1, "points": "bf16")"),
+         "/rules/0/points: must be an array, not \"bf16\""},
+        {rule(R"("name": "r", "kind": "failure"}, {"name": "s", "kind": "failure", "at_most": -1)"),
+         "/rules/1/at_most: must be at least 0, is -1"}}) {
+    EXPECT_TRUE(said.starts_with(what)) << said;
+    EXPECT_EQ(said.find(" more)"), std::string::npos) << said;
+  }
   for (const auto& [said, word] : wrong) EXPECT_NE(said.find(word), std::string::npos) << said << " | " << word;
   EXPECT_EQ(fault(R"(/* weekly */ {"note": "n", "rules": [{"name": "r", "kind": "failure"}]} // end)"), "none");
 }

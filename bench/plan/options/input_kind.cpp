@@ -1,0 +1,171 @@
+#include "bench/plan/options/input_kind.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "bench/plan/options/kit.hpp"
+#include "bench/plan/options/usage_error.hpp"
+
+namespace tw::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t largest = std::size_t{1} << 20;
+
+struct Kind {
+  InputKind kind;
+  std::vector<const char*> keys;    ///< an object with all of these is it; the first that fits
+  std::vector<const char*> begins;  ///< or a text that begins so
+  const char *what, *use;
+};
+const std::vector<Kind>& kinds() {
+  using enum InputKind;
+  static const std::vector<Kind> all = {
+      {bundle, {}, {"\x28\xb5\x2f\xfd"}, "a bundle (trainwatt bundle)", "trainwatt validate, compare and html read it"},
+      {kit,
+       {kit_key},
+       {},
+       "a kit (trainwatt freeze)",
+       "trainwatt-train --config runs it, and trainwatt validate REPORT --kit checks a report against it"},
+      {other,
+       {"schema_version", "command"},
+       {},
+       "a run's run.json",
+       "the commands read the report.json beside it; without one, finish the run with trainwatt-train --resume"},
+      {report, {"schema_version"}, {}, "a report", "trainwatt show prints it"},
+      {report, {"workload", "trials"}, {}, "the records.jsonl of a run", "trainwatt show prints it"},
+      {other, {"comparison_version"}, {}, "what trainwatt compare --json wrote", "give compare the reports themselves"},
+      {other, {"currency", "sensitivity_share"}, {}, "what trainwatt cost --json wrote", "give cost the report itself"},
+      {prices,
+       {"currency", "systems"},
+       {},
+       "a file of prices",
+       "give it with --prices to cost, compare, html or export"},
+      {rules, {"rules"}, {}, "a file of rules", "give it with --baseline to trainwatt compare"},
+      {other, {"files", "exit_code"}, {}, "what trainwatt validate --json wrote", "give the report itself"},
+      {probe, {"host", "meters", "knobs"}, {}, "what trainwatt probe --json wrote", "trainwatt plan --on reads it"},
+      {site, {"knobs"}, {}, "a site file", "give it with --site to trainwatt-train, trainwatt plan or probe"},
+      {other,
+       {"suite", "points", "left_out"},
+       {},
+       "what trainwatt plan --json wrote",
+       "run trainwatt-train with the same options to get a report"},
+      {other, {"context", "benchmarks"}, {}, "Google Benchmark's JSON", "use its own tools, such as compare.py"},
+      {other, {"canonical_json", "sha256"}, {}, "a run's plan", "give the report.json beside it"},
+      {other, {"bundle_version"}, {}, "a bundle's bundle.json", "give the whole bundle"},
+      {other, {"program", "context"}, {}, "a bundle's environment.json", "give the whole bundle"},
+      {other, {"$schema", "definitions"}, {}, "a JSON schema", "give a file that it describes"},
+      {other,
+       {"model", "products_per_micro_batch"},
+       {},
+       "what trainwatt models --json wrote",
+       "give a file of your own"},
+      {config, {"grids"}, {}, "a config", "trainwatt-train --config and trainwatt plan --config read it"},
+      {config,
+       {"model"},
+       {},
+       "a config or a network's description",
+       "trainwatt-train --config and trainwatt plan --config read configs"},
+      {other, {}, {"record,trial,host,"}, "a bundle's power.csv", "give the whole bundle"},
+      {power_csv,
+       {},
+       {"time,", "watts,"},
+       "the CSV file of a power meter",
+       "give it with --energy-csv, --facility-csv or --it-csv"},
+      {other, {}, {"<!DOCTYPE html"}, "an HTML page", "open it in a browser"},
+      {key, {}, {"-----BEGIN"}, "a key", "give it with --sign to trainwatt bundle"},
+      {weights, {}, {}, "a file of weights", ""},
+      {signers, {}, {}, "a file of allowed signers", ""}};
+  return all;
+}
+
+/// The keys of the object that a text begins with, as far as it is JSON.
+std::set<std::string> keys_of(std::string_view text) {
+  std::set<std::string> keys;
+  const auto collect = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key) keys.insert(parsed.get<std::string>());
+    return event != Json::parse_event_t::key;  // no value is kept
+  };
+  if (const std::size_t first = text.find_first_not_of(" \t\r\n"); first == text.npos || text[first] == '[')
+    return keys;
+  const Json nothing = Json::parse(text.begin(), text.end(), collect, false, true);
+  return keys;
+}
+
+const Kind* kind_of(std::string_view text) {
+  text = text.substr(0, largest);
+  const std::set<std::string> keys = keys_of(text);
+  const auto found = std::ranges::find_if(kinds(), [&](const Kind& kind) {
+    return (!kind.keys.empty() &&
+            std::ranges::all_of(kind.keys, [&](const char* key) { return keys.contains(key); })) ||
+           std::ranges::any_of(kind.begins, [&](const char* begin) { return text.starts_with(begin); });
+  });
+  return found == kinds().end() ? nullptr : &*found;
+}
+
+/// "a config or a kit (trainwatt freeze)"
+std::string names_of(std::initializer_list<InputKind> wanted) {
+  std::string names;
+  for (const InputKind one : wanted)
+    names += (names.empty() ? "" : " or ") + std::string(std::ranges::find(kinds(), one, &Kind::kind)->what);
+  return names;
+}
+
+[[noreturn]] void fail(const char* code, const std::string& option, const std::string& path, const std::string& what) {
+  throw UsageError(code, fmt::format("{} {}: {}", option, path, what));
+}
+
+std::string head_of(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::system_error(errno != 0 ? errno : EIO, std::generic_category());
+  std::string text(largest + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+}  // namespace
+
+std::string other_kind(std::string_view text, std::initializer_list<InputKind> wanted) {
+  const Kind* const kind = kind_of(text);
+  if (kind == nullptr || std::ranges::find(wanted, kind->kind) != wanted.end()) return {};
+  return fmt::format("{}, not {}: {}", kind->what, names_of(wanted), kind->use);
+}
+
+std::string read_input(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    fail("bad-file", option, path, "a folder: give " + names_of(wanted));
+  std::string text;
+  try {
+    text = head_of(path);
+  } catch (const std::system_error& error) {
+    fail("cannot-read", option, path, error.code().message() + ": check the path");
+  }
+  if (const std::string other = other_kind(text, wanted); !other.empty()) fail("wrong-file", option, path, other);
+  if (text.size() > largest) fail("bad-file", option, path, "too large (maximum 1 MiB): give " + names_of(wanted));
+  return text;
+}
+
+void check_kind(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  try {
+    if (const std::string other = other_kind(head_of(path), wanted); !other.empty())
+      fail("wrong-file", option, path, other);
+  } catch (const std::system_error&) {  // its reader says so
+  }
+}
+
+}  // namespace tw::bench
