@@ -205,7 +205,8 @@ TEST(Tool, ASeriesWithAGapIsNotCompared) {
   EXPECT_NE(listed.err.find("error[not-comparable]: "), std::string::npos) << listed.err;
   EXPECT_NE(listed.err.find("no run 1"), std::string::npos) << "the run that is missing: " << listed.err;
   bool is_blocked = false;
-  for (const nlohmann::json& one : nlohmann::json::parse(listed.out).at("differences"))
+  const nlohmann::json found = nlohmann::json::parse(listed.out);
+  for (const nlohmann::json& one : found.at("differences"))
     is_blocked = is_blocked || (one.at("what") == "run index" && one.at("blocking").get<bool>());
   EXPECT_TRUE(is_blocked) << listed.out;
   // Zeros in a number would make two runs of one.

@@ -52,8 +52,8 @@ TEST(Tool, BadUsage) {
   expect_refused(run({"plan"}), "error[no-model]: ");
   expect_refused(run({"plan", "--modle", "gpt2-tiny"}), "--model?");
   expect_refused(run({"plan", "--suite", "qick"}), "'quick'");
-  expect_refused(run({"plan", "--suite", "quick", "--on", "nowhere.json"}), "error[cannot-read]: nowhere.json: ");
-  expect_refused(run({"plan", "--suite", "quick", "--on", fixtures + "/good.json"}), "error[bad-probe-file]: ");
+  expect_refused(run({"plan", "--suite", "quick", "--on", "nowhere.json"}), "error[cannot-read]: --on nowhere.json: ");
+  expect_refused(run({"plan", "--suite", "quick", "--on", fixtures + "/good.json"}), "error[wrong-file]: --on ");
 }
 
 TEST(Tool, Show) {
