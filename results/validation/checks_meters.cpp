@@ -180,7 +180,8 @@ void check_packages(const RecordedLaunch& launch, Findings& found) {
 void check_hosts(const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
   std::set<std::string> with_meters;
-  for (const MeterEntry& meter : context.meters) with_meters.insert(meter.host);
+  for (const MeterEntry& meter : context.meters)  // "node#1": the second machine of that name
+    with_meters.insert(meter.host.substr(0, meter.host.find('#')));
   for (const HostInfo& host : context.hosts)
     // The containers of one machine leave its meters to one of them.
     if (!with_meters.empty() && !with_meters.contains(host.name) && !host.container)

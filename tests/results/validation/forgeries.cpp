@@ -32,15 +32,6 @@ double total(const std::vector<double>& values) { return std::accumulate(values.
 void thousandth_of_joules(Report& report) {
   each_counted_row(report, [](EnergyRow& row) { *row.energy_j *= 1e-3, *row.uncertainty_j *= 1e-3; });
 }
-void thousandth_of_joules_and_power(Report& report) {
-  thousandth_of_joules(report);
-  each_trial(report, [](Trial& trial) {
-    for (SeriesRow& series : trial.series)
-      if (series.quantity == "power_w")
-        for (auto* values : {&series.minimum, &series.mean, &series.maximum})
-          for (double& watts : *values) watts *= 1e-3;
-  });
-}
 void thousandfold_joules(Report& report) {
   each_counted_row(report, [](EnergyRow& row) { *row.energy_j *= 1e3, *row.uncertainty_j *= 1e3; });
 }
@@ -59,6 +50,13 @@ void each_power_series(Report& report, Change change) {
   each_trial(report, [&](Trial& trial) {
     for (SeriesRow& series : trial.series)
       if (series.quantity == "power_w") change(series, trial);
+  });
+}
+void thousandth_of_joules_and_power(Report& report) {
+  thousandth_of_joules(report);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    for (auto* values : {&series.minimum, &series.mean, &series.maximum})
+      for (double& watts : *values) watts *= 1e-3;
   });
 }
 void reversed_series(Report& report) {
@@ -292,16 +290,11 @@ void unavailable_meters(Report& report) {
   for (MeterEntry& meter : report.context.meters) meter.available = false, meter.reason = "permission";
 }
 void invented_flag(Report& report) { report.records[0].verdict.flags.emplace_back("certified"); }
-void negative_throttling(Report& report) {
-  each_trial(report, [&](Trial& trial) {
-    trial.counters = {{report.context.hosts[0].name, "cpu", "throttle_thermal_events", -3}};
-  });
+void count(Report& report, const char* quantity, double change) {
+  each_trial(report, [&](Trial& t) { t.counters = {{report.context.hosts[0].name, "cpu", quantity, change}}; });
 }
-void negative_throttling_time(Report& report) {
-  each_trial(report, [&](Trial& trial) {
-    trial.counters = {{report.context.hosts[0].name, "cpu", "throttle_thermal_s", -0.5}};
-  });
-}
+void negative_throttling(Report& report) { count(report, "throttle_thermal_events", -3); }
+void negative_throttling_time(Report& report) { count(report, "throttle_thermal_s", -0.5); }
 void change_long_after_the_trial(Report& report) {
   Trial& trial = report.records[0].trials[0];
   trial.setting_changes = {{"cpu_power_limit_w", report.context.hosts[0].name, "rapl:package-0", false,
@@ -354,8 +347,7 @@ void no_uncertainty(Report& report) {
 }
 /// By its share of the hosts the rent of a run is divided.
 void a_host_more(Report& report) {
-  report.context.hosts.push_back(report.context.hosts[0]);
-  report.context.hosts.back().name = "spare";
+  report.context.hosts.emplace_back(report.context.hosts[0]).name = "spare";
 }
 /// What was measured once, at the better precision.
 void copied_as_another_precision(Report& report) {
@@ -388,30 +380,27 @@ void losses_of_the_first_trial(Report& report) {
 }
 void all_meters_of_a_host(Report& report) {
   HostInfo other = report.context.hosts[0];
-  other.name = "other", other.container.reset();
-  report.context.hosts.push_back(other);
+  other.name = "other", other.container.reset(), report.context.hosts.push_back(other);
   report.context.devices.back().host = other.name;
 }
 /// Joules of packages stay in the report, and a node meter that reads less is all that counts.
 void packages_in_a_node(Report& report) {
   node_below_its_packages(report);
-  for (MeterEntry& meter : report.context.meters)
-    if (meter.scope == Scope::package) meter.counted = false, meter.reason = "contained";
-  each_trial(report, [](Trial& trial) {
-    for (EnergyRow& row : trial.energy)
+  const auto contain = [](auto& rows) {
+    for (auto& row : rows)
       if (row.scope == Scope::package) row.counted = false, row.reason = "contained";
-  });
+  };
+  contain(report.context.meters), each_trial(report, [&](Trial& trial) { contain(trial.energy); });
 }
 void longer_period(Report& report) {
-  const auto longer = [](auto& row) {
-    if (row.update_period_s) row.update_period_s = *row.update_period_s + 0.5;
+  const auto longer = [](auto& rows) {
+    for (auto& row : rows)
+      if (row.update_period_s) row.update_period_s = *row.update_period_s + 0.5;
   };
-  for (MeterEntry& meter : report.context.meters) longer(meter);
+  longer(report.context.meters);
+  each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 0.3 * *row.energy_j; });
   each_trial(report, [&](Trial& trial) {
-    for (EnergyRow& row : trial.energy) {
-      longer(row);
-      if (row.energy_j) row.uncertainty_j = 0.3 * *row.energy_j;
-    }
+    longer(trial.energy);
     for (SeriesRow& series : trial.series) {
       const double watts = series.mean[0];
       series = {series.host, series.domain, series.quantity, {}, {}, {}, {}};

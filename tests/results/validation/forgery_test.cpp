@@ -401,6 +401,31 @@ TEST(Forgery, ALargeClockSkewAndUnknownSharesAreNoted) {
   EXPECT_TRUE(has(validate_report(to_json(report)).warnings, "clock_skew_large"));
 }
 
+TEST(Forgery, ATrialThatIsACopyOfAnotherIsFound) {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  unsigned state = 1;
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s)  // as a clock of nanoseconds has them: each its own
+      seconds = std::round((seconds + 1e-12 * ((state = state * 1103515245 + 12345) % 1000000)) * 1e9) * 1e-9;
+  summarise(record);
+  const auto copies = [&] {
+    std::vector<std::string> places;
+    for (const Fault& fault : validate_report(to_json(report)).violations)
+      if (fault.code == "trial_copied") places.push_back(fault.where);
+    return places;
+  };
+  EXPECT_EQ(copies(), std::vector<std::string>());
+  record.trials[2].step_time_s = record.trials[0].step_time_s;
+  summarise(record);
+  EXPECT_EQ(copies(), std::vector<std::string>{"/records/0/trials/2"});
+  // What a coarse clock, or a step that always takes the same, may well give twice.
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s) seconds = std::round(seconds * 1e3) * 1e-3;
+  summarise(record);
+  EXPECT_EQ(copies(), std::vector<std::string>());
+}
+
 /// A run that was told to end has not measured it, and says so.
 TEST(Forgery, IdlePowerMayBeMissingWithAReason) {
   Report report = forged(sample_energy_report(), "no_idle_power");

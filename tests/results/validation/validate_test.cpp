@@ -466,31 +466,6 @@ TEST(Validate, AnOlderProgramsIntervalMayReachBelowNothing) {
   EXPECT_EQ(all(validate_report(to_json(report))), "/records/0/summary/samples_per_s/low: is 12.0, the samples give 0.0\n");
 }
 
-TEST(Validate, ATrialThatIsACopyOfAnotherIsFound) {
-  Report report = sample_report();
-  Record& record = report.records[0];
-  unsigned state = 1;
-  for (Trial& trial : record.trials)
-    for (double& seconds : trial.step_time_s)  // as a clock of nanoseconds has them: each its own
-      seconds = std::round((seconds + 1e-12 * ((state = state * 1103515245 + 12345) % 1000000)) * 1e9) * 1e-9;
-  summarise(record);
-  EXPECT_EQ(all(validate_report(to_json(report))), "");
-  record.trials[2].step_time_s = record.trials[0].step_time_s;
-  summarise(record);
-  const auto copies = [&] {
-    std::vector<std::string> places;
-    for (const Fault& fault : validate_report(to_json(report)).violations)
-      if (fault.code == "trial_copied") places.push_back(fault.where);
-    return places;
-  };
-  EXPECT_EQ(copies(), std::vector<std::string>{"/records/0/trials/2"});
-  // What a coarse clock, or a step that always takes the same, may well give twice.
-  for (Trial& trial : record.trials)
-    for (double& seconds : trial.step_time_s) seconds = std::round(seconds * 1e3) * 1e-3;
-  summarise(record);
-  EXPECT_EQ(copies(), std::vector<std::string>());
-}
-
 TEST(Validate, InvalidRecordsAreGoodReports) {
   Report report = sample_report();
   report.records[0].trials[1].loss[3] = 0.0 / 0.0;
