@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <set>
 #include <sstream>
@@ -143,7 +144,7 @@ class Run {
     settings_->look_beside();
     tell_settings();
     if (!ended)
-      for (results::IdleRow& row : energy_.idle(results::IdleTime::after)) report_.context.idle_power.push_back(std::move(row));
+      std::ranges::move(energy_.idle(results::IdleTime::after), std::back_inserter(report_.context.idle_power));
     report_.context.finished_at = rfc3339_now();
     std::optional<Stop> unwritten;  // after what is lost already was named
     try {
@@ -205,8 +206,9 @@ class Run {
       context.devices.push_back(results::device_from_json(entry));
     context.meters = energy_.entries();
     std::vector<results::Warning> warnings = results::context_warnings(context, sweep_.threads_requested);
-    for (results::Warning& warning : results::warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
-      warnings.push_back(std::move(warning));
+    constexpr std::uint64_t needed_bytes = std::uint64_t{64} << 20;
+    std::ranges::move(results::warn_disk_space(disk_available_bytes(out_), needed_bytes, out_.string()),
+                      std::back_inserter(warnings));
     for (std::string& line : shared_devices(context.meters))
       warnings.push_back({results::Flag::shared_device, std::move(line)});
     if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty()) warn(warning);
@@ -249,6 +251,7 @@ class Run {
       }
       others = other_hosts(earlier->start, report_.context);
       if (found.empty() || sweep_.options.force_resume) return;
+      forced_over_ = found;  // as --force-resume would have it
       report_.records = earlier->records, report_.parts = parts_so_far();
       const bool may_force = unfit_records(report_, true).empty();
       throw Stop(is_usage ? exit_usage : exit_environment, "not-same-run",
