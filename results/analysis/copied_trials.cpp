@@ -33,11 +33,13 @@ std::vector<double> phase_shares(const Trial& trial) {
   return phases;
 }
 
-/// A training goes on from trial to trial: of three values or more, which are not all one.
-bool is_course(const std::vector<double>& values) {
-  constexpr std::size_t fewest = 3;
-  return values.size() >= fewest && std::ranges::all_of(values, [](double v) { return std::isfinite(v); }) &&
-         std::ranges::any_of(values, [&](double v) { return v != values[0]; });
+/// A training goes on from trial to trial: its first four values, where they are not all one; else empty.
+std::vector<double> course_of(const std::vector<double>& values) {
+  constexpr std::ptrdiff_t enough = 4;
+  if (std::ssize(values) < enough) return {};
+  std::vector<double> first(values.begin(), values.begin() + enough);
+  const bool is_one = std::ranges::all_of(first, [&](double v) { return v == first[0]; });
+  return is_one || !std::ranges::all_of(first, [](double v) { return std::isfinite(v); }) ? std::vector<double>() : first;
 }
 
 }  // namespace
@@ -63,8 +65,10 @@ std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& rec
     };
     if (free_digits(trial.step_time_s) >= enough_digits) look(steps, trial.step_time_s);
     if (const std::vector<double> shares = phase_shares(trial); !shares.empty()) look(phases, shares);
-    if (!record.target && is_course(trial.loss)) look(losses, trial.loss);
-    if (!record.target && is_course(trial.gradient_norm)) look(norms, trial.gradient_norm);
+    if (const std::vector<double> first_losses = course_of(trial.loss); !record.target && !first_losses.empty())
+      look(losses, first_losses);
+    if (const std::vector<double> first_norms = course_of(trial.gradient_norm); !record.target && !first_norms.empty())
+      look(norms, first_norms);
     if (first) found.emplace_back(*first, t);
   }
   return found;

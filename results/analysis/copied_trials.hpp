@@ -17,7 +17,7 @@ double tick_of(const std::vector<double>& values);
 /// might have been others. Of one step that is the logarithm of how many of its clock's ticks lie between the quartiles
 /// of the trial's steps, so that equal, rounded and few steps are never taken for copies. So are trials whose four phases
 /// or more are the same shares of a step to nine digits, whatever all of it was multiplied with, and two windows of one
-/// training with the same losses or gradient norms.
+/// training with the same first four losses or gradient norms.
 std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record);
 
 }  // namespace tw::results
