@@ -263,12 +263,15 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   }
 }
 
-/// Without them nobody knows whether other programs disturbed the run.
+/// Without them nobody knows whether other programs disturbed the run. Shorter windows may hold no tick of the kernel's
+/// accounts, and commands have none.
 void check_shares(const Report& report, const RecordedLaunch& launch, Findings& found) {
+  constexpr double least_seconds = 1;
   std::size_t without = 0;
   for (const std::size_t place : launch.records)
     for (const Trial& trial : report.records[place].trials)
-      without += !is_command(report.records[place]) && (!trial.steal_share || !trial.foreign_share);
+      without += trial.window_s >= least_seconds && !is_command(report.records[place]) &&
+                 (!trial.steal_share || !trial.foreign_share);
   if (without > 0)
     found.note("cpu_shares_unknown", launch.where,
                std::to_string(without) + " of its trials do not say how much CPU time other programs and virtual machines "

@@ -222,7 +222,7 @@ class Compare(Case):
             with self.subTest(path=path.name):
                 self.refused(USAGE, words, "compare", path, self.b)
                 self.refused(USAGE, words, "compare", self.b, path)
-        self.refused(USAGE, ["empty.json"], "compare", self.write("empty.json", empty), self.b)
+        self.assert_ran(tool("compare", self.write("empty.json", empty), self.b), NOTHING)
         process = tool("compare", self.b, self.folder / "empty.json")
         self.assert_ran(process, NOTHING)
         self.refused(USAGE, ["error[duplicate-value]", "named A"], "compare", f"A={self.a}", f"A={self.b}")

@@ -77,6 +77,8 @@ TEST(Plan, UnderOneSettingTheSeedDrawsTheOrder) {
 TEST(Plan, TheQuickSuiteIsATransformerAndACnnInBothPrecisionsAndAccumulations) {
   const RunPlan plan = plan_of({"--suite", "quick"});
   ASSERT_EQ(plan.points.size(), 8u);
+  EXPECT_EQ(plan.measurement.trials, 5);
+  EXPECT_EQ(plan.measurement.window_seconds, 1.2);
   double seconds = 0;
   for (const Point& point : plan.points) {
     EXPECT_TRUE(point.precision == "float32" || point.precision == "bf16");

@@ -268,6 +268,19 @@ TEST(Claims, TheAnswerNamesWhoIsBetter) {
   begins(answer_of(1.5, 200, true), "B is better than A: it trains 1.50 ± ");
 }
 
+/// Most runs have to have it, as with other disturbances.
+TEST(Claims, StepsThatDisagreeWithTheirWindowsAreNoClaim) {
+  const auto ratio_of = [](std::size_t affected) {
+    SystemInput b = runs_at("B", times(spread, 1.5));
+    for (std::size_t run = 0; run < affected; ++run)
+      b.runs[run].records[0].verdict.flags.emplace_back(Flag::steps_disagree);
+    return ratio(compare({runs_at("A", spread), b}, {}));
+  };
+  EXPECT_EQ(ratio_of(0).verdict, Claim::better);
+  EXPECT_EQ(ratio_of(5).verdict, Claim::no_claim);
+  EXPECT_EQ(ratio_of(5).code, "steps_disagree");
+}
+
 /// Beyond the tolerance the speed or its ceiling was measured wrongly. Of several runs most have to be above it.
 TEST(Claims, ASpeedAboveItsCeilingIsNoClaim) {
   const auto answer_of = [](double of_ceiling, std::size_t runs, std::size_t above) {
