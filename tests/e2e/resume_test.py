@@ -292,8 +292,8 @@ class Resume(Case):
         before = self.cut_short(2, 1)
 
         def rename(start):
-            for entry in start["context"]["hosts"] + start["context"]["devices"]:
-                entry["host" if "rank" in entry else "name"] = "another"
+            for entry in start["context"]["hosts"] + start["context"]["devices"] + start["context"]["meters"]:
+                entry["host" if "host" in entry else "name"] = "another"
         self.edit_start(rename)
         self.assert_ran(self.resumed())
         report = self.assert_resumed(before, 2, [1, 1])
