@@ -1,5 +1,5 @@
-# Looks for every library that the build cannot do without, before anything is built: those that are missing are named in one
-# sentence, with this distribution's packages (scripts/lib/packages.sh). The rooms' own find_package() then find the same.
+# Looks for every library that the build needs, before anything is built. One sentence names those that are missing, with
+# this distribution's packages (scripts/lib/packages.sh). The rooms' own find_package() then find the same.
 
 # VARIABLE := what to do where LIBRARIES (names of packages.sh) are missing.
 function(tw_where_from variable)

@@ -1,7 +1,8 @@
-# What is wrong around the build and would show only after it: said before it, as warnings with a code (scripts/packaging/README.md).
+# Warns before the build of faults around it that would show only afterwards. The codes are listed in
+# scripts/packaging/README.md.
 
 # ---- two MPIs: the launcher on PATH is of one, the libraries are of another ----
-# VARIABLE := "Open MPI", "MPICH" (with all that descend from it) or nothing, from what a launcher or a library says of itself.
+# VARIABLE := "Open MPI", "MPICH" (with its descendants) or nothing, from the version text of a launcher or a library.
 function(tw_mpi_family variable text)
   set(family "")
   if(text MATCHES "Open MPI|OpenRTE|Open-MPI|PRRTE")

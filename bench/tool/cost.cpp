@@ -36,8 +36,8 @@ int cost(const CostOptions& command) {
   const std::vector<std::string> doubts = joule_doubts(loaded.validation);
   if (!doubts.empty()) {
     const std::string text = fmt::format(
-        "{}: the electricity (kWh, CO2 and its cost) rests on {} reading{} that the power samples beside it do not confirm, the first "
-        "{}: measure again, or with another meter",
+        "{}: the electricity (kWh, CO2 and its cost) rests on {} reading{} that the power samples beside it do not confirm, "
+        "the first {}: measure again, or with another meter",
         command.path, doubts.size(), doubts.size() == 1 ? "" : "s", doubts.front());
     fmt::print(stderr, "{}\n", results::text::printable(warning_line("trainwatt", with_code("energy-doubtful", text))));
   }

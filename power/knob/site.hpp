@@ -16,13 +16,13 @@
 //     "values": [900, 1200, 1500]               or these alone; ["performance", "powersave"] of a "cpu_governor"
 //   }]}
 // The first word of each is the program: a path, which counts from the folder that the run is started in unless it
-// begins with "/", or a name that is looked for in PATH. Where it was found then stands in the journal, and what puts
-// back later (the guardian, the next run, an epilog, each in another folder and with another PATH) runs the program
-// from there. A knob whose programs are not there, or not executable, cannot be turned: its finding has the reason, and
-// nothing is run. Of an output the first and the last 32 KiB are looked at. A command that ends with another code than
-// 0, says what `refused` matches, or takes over a minute, has refused. For root the file and the programs that it names
-// must belong to root and be writable by nobody else, since they are run; what else their folders let others do is the
-// site's to see to.
+// begins with "/", or a name that is looked for in PATH. The journal records the path that was
+// found. Whatever restores the setting later (the guardian, the next run, an epilog, each with another folder and PATH)
+// runs the program by this path. A knob whose programs are not there, or not executable, cannot be turned: its finding
+// has the reason, and nothing is run. Of an output the first and the last 32 KiB are looked at. A command that ends
+// with another code than 0, says what `refused` matches, or takes over a minute, has refused. For root the file and the
+// programs that it names must belong to root and be writable by nobody else, since they are run; what else their
+// folders let others do is the site's to see to.
 #pragma once
 
 #include <filesystem>

@@ -137,12 +137,12 @@ struct MeterOptions {
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});
 
-/// Sets `counted` and `reason` so that no joule stands twice in a scope (power/README.md), whatever sources there are.
-/// Sources have told their own sensors apart already; what they left with a reason stays as it is.
+/// Sets `counted` and `reason` so that no joule is counted twice in a scope (power/README.md), whatever sources there
+/// are. Sources have told their own sensors apart already; what they left with a reason stays as it is.
 ///
 /// Of each scope one source is counted, as a whole: two sources name the same silicon differently, so that a mixture
 /// could count it twice. Exception: GPUs have names of their own (NVML's UUID, an AMD card's PCI address, the same to
-/// AMD SMI and to the kernel's sensor) and are one source, of which each GPU's best meter counts. Order of trust: a
+/// AMD SMI and to the kernel's sensor) and are one source: the best meter of each GPU counts. Order of trust: a
 /// source none of whose sensors is missing; then counters before integrated power; then as in the table of
 /// arbitration.cpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
 /// whose joules are counted elsewhere loses its scope: nothing is missing from the total. An estimate is never counted:

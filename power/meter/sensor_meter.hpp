@@ -51,7 +51,7 @@ class WrapCounter {
     last_ = value;
     return total_;
   }
-  /// Goes on from a value of which it is not known how it came about: nothing is added.
+  /// Continues from a value of unknown origin, without adding joules.
   void resume(std::uint64_t value) { last_ = value; }
   /// How often the counter has started again since the first value.
   int wraps() const { return wraps_; }

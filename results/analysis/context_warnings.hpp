@@ -1,6 +1,6 @@
-// What a run's context alone says against it, before any step: pure functions over recorded facts. The program warns of it
-// before its first point, and `trainwatt validate` finds flags that are left out. One line each: what is wrong, why, what
-// to do.
+// What a run's context alone says against it, before any step: pure functions over recorded facts. The program warns of
+// it before its first point, and `trainwatt validate` finds flags that are left out. One line each: what is wrong, why,
+// what to do.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,8 @@ std::vector<double> course_of(const std::vector<double>& values) {
   if (std::ssize(values) < enough) return {};
   std::vector<double> first(values.begin(), values.begin() + enough);
   const bool is_one = std::ranges::all_of(first, [&](double v) { return v == first[0]; });
-  return is_one || !std::ranges::all_of(first, [](double v) { return std::isfinite(v); }) ? std::vector<double>() : first;
+  const bool is_finite = std::ranges::all_of(first, [](double v) { return std::isfinite(v); });
+  return is_one || !is_finite ? std::vector<double>() : first;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace tw::results {
 
-/// Names the trials of a record, of which there is one at least, by how long each of them and of its steps took, in
-/// whatever order they stand: two records of one name are one measurement.
+/// A hash of the durations of all trials and steps of a record with at least one trial, in any order of the trials. Two
+/// records with equal hashes are one measurement.
 std::string digest_of(const Record& record);
 
 /// What of a record no second run repeats by chance. It keeps what it needs of the record: of 16 trials with 20 steps

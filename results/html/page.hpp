@@ -149,7 +149,7 @@ std::string machine_words(const Report& report);
 bool lacks_energy(const Report& report);
 bool all_lack_energy(const std::vector<HtmlSystem>& systems);
 /// That of these systems energy was not measured, and why in a sentence; the reason of each meter behind it
-/// (Words::more). One for all systems of which the same is said; none where all have joules.
+/// (Words::more). Systems with the same text share one entry; none if all have joules.
 std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems);
 
 /// Whether a search over settings could be run on the machine: some device accepted a set point.

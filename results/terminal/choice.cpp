@@ -52,7 +52,8 @@ std::string alike_ids(const Report& report, const Front& front) {
 std::string merit_words(const SearchOutcome& outcome) {
   const std::string scope = outcome.scope == Scope::none ? "no" : to_string(outcome.scope);
   if (outcome.merit == SearchMerit::energy) return scope + " energy a sample";
-  return outcome.merit == SearchMerit::edp ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
+  return outcome.merit == SearchMerit::edp ? scope + " energy x time of a sample"
+                                           : "cost of a sample (" + scope + " joules)";
 }
 
 std::string front_text(const Report& report, const TableStyle& style) {

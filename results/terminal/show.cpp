@@ -295,12 +295,12 @@ class Shower {
   void target(const Record& r) {
     if (!r.target) return;
     const Target& t = *r.target;
-    line("target",
-         t.task + ": " + (t.metric == TargetMetric::error ? "held-out error" : "excess loss") + " ≤ " +
-             fmt::format("{:.4g}", t.value) +
-             (t.metric == TargetMetric::error ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
-                                  : " nats over a floor of " + significant(t.floor, 4)) +
-             fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
+    line("target", t.task + ": " + (t.metric == TargetMetric::error ? "held-out error" : "excess loss") + " ≤ " +
+                       fmt::format("{:.4g}", t.value) +
+                       (t.metric == TargetMetric::error
+                            ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
+                            : " nats over a floor of " + significant(t.floor, 4)) +
+                       fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
       std::vector<std::string> parts = {duration(*reached->time_s), si(*reached->steps, "steps"),
                                         si(*reached->samples, "samples")};

@@ -53,7 +53,8 @@ std::vector<RecordedLaunch> launches_of(const Report& report);
 
 // ---- of a whole report; each needs report.context ----
 /// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, flags
-/// that hosts and devices imply, a device for each rank, a rank on each host, trials that lie one after another between start and end of their launch. What this build writes
+/// that hosts and devices imply, a device for each rank, a rank on each host, trials that lie one after another between
+/// start and end of their launch. What this build writes
 /// of each trial may not be absent where the report names this build.
 void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
@@ -72,7 +73,8 @@ void check_losses(const Report& report, Findings& found);
 // ---- of records, also without a report ----
 /// checks_trials.cpp: steps, phases and windows that add up, evaluations in order, no trial twice.
 void check_trials(const Record& record, std::size_t place, Findings& found);
-/// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is held against the 64 before.
+/// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is held against the 64
+/// before.
 void check_copies(const std::vector<Record>& records, Findings& found);
 /// checks_energy.cpp: what a row of joules says by itself.
 void check_energy_rows(const Record& record, std::size_t place, Findings& found);

@@ -130,8 +130,8 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
   }
 }
 
-/// What the program warned of before its first point. Nobody knows any more how many threads were asked for: no more, at
-/// least, than the rank with the fewest has. What the hypervisor took is in each trial.
+/// What the program warned of before its first point. Nobody knows any more how many threads were asked for: no more,
+/// at least, than the rank with the fewest has. What the hypervisor took is in each trial.
 void check_context_flags(const Report& report, const RecordedLaunch& launch, Findings& found) {
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];
@@ -274,8 +274,9 @@ void check_shares(const Report& report, const RecordedLaunch& launch, Findings& 
                  (!trial.steal_share || !trial.foreign_share);
   if (without > 0)
     found.note("cpu_shares_unknown", launch.where,
-               std::to_string(without) + " of its trials do not say how much CPU time other programs and virtual machines "
-                                         "took: whether they disturbed the run is not known");
+               std::to_string(without) +
+                   " of its trials do not say how much CPU time other programs and virtual machines "
+                   "took: whether they disturbed the run is not known");
 }
 
 /// A program has one rule for intervals: a summary by the older rule is of another program than it says.

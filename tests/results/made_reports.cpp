@@ -51,7 +51,8 @@ Record made_record(const std::string& id, const std::vector<double>& samples_per
 
 Record made_target_record(const std::string& id, const std::vector<double>& seconds, std::optional<double> watts) {
   Record record = empty_record(id);
-  record.target = Target{"markov", TargetMetric::excess_loss, 0.1, 1, 256, 10, 1000, {0.003, 0.1, 10, 1000}, std::nullopt, "none"};
+  record.target =
+      Target{"markov", TargetMetric::excess_loss, 0.1, 1, 256, 10, 1000, {0.003, 0.1, 10, 1000}, std::nullopt, "none"};
   record.workload.hash = workload_hash(record.workload, record.target);
   std::uint64_t seed = 1;
   for (const double time : seconds) {

@@ -184,8 +184,8 @@ std::vector<IdleRow> sample_idle() {
   std::vector<IdleRow> rows;
   for (const MeterEntry& meter : sample_meters())
     if (meter.counted)
-      rows.push_back(
-          {IdleTime::before, meter.host, meter.domain, meter.scope, meter.scope == Scope::dram ? 5.5 : 42.5, 0.085, 1.0, ""});
+      rows.push_back({IdleTime::before, meter.host, meter.domain, meter.scope, meter.scope == Scope::dram ? 5.5 : 42.5,
+                      0.085, 1.0, ""});
   return rows;
 }
 

@@ -74,7 +74,8 @@ results::Report offer(const char* name, const char* gpu, double speed_factor, do
   const std::string uuid = std::string("GPU-") + name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
   const results::Record base = report.records[0];
   report.records.clear(), report.parts.reset();
-  report.context.idle_power = {{results::IdleTime::before, "node1", domain, results::Scope::device, 38.0, 2.0, 1.0, ""}};
+  report.context.idle_power = {
+      {results::IdleTime::before, "node1", domain, results::Scope::device, 38.0, 2.0, 1.0, ""}};
   report.context.launch = name;
   report.context.meters = {
       {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};

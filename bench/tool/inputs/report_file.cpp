@@ -94,7 +94,8 @@ std::string read_report_file(const std::string& path) {
 std::vector<std::string> joule_doubts(const results::Validation& found) {
   std::vector<std::string> lines;
   for (const results::Fault& note : found.warnings)
-    if (note.code == "energy_near_power" || note.code == "energy_below_parts") lines.push_back(results::fault_line(note));
+    if (note.code == "energy_near_power" || note.code == "energy_below_parts")
+      lines.push_back(results::fault_line(note));
   return lines;
 }
 

@@ -70,7 +70,8 @@ TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
 TEST(PageFronts, ARecommendedSettingIsMarkedInCosts) {
   HtmlSystem system = priced("A", {made_record("a", around(100), 500), made_record("b", around(90), 400)}, 1);
   SearchOutcome outcome;
-  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = SearchMerit::cost, outcome.scope = Scope::node;
+  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = SearchMerit::cost,
+  outcome.scope = Scope::node;
   system.report.search = {outcome};
   const auto charts = blocks<page::Chart>(section(page::build({system}, nullptr), "pareto"));
   ASSERT_EQ(charts.size(), 2u);

@@ -56,7 +56,8 @@ Report searched(double again_speed = 97, double again_per_joule = 1.2, double sc
   report.records[4].summary = {};
   report.records[4].verdict.status = Status::unsupported;
   SearchOutcome outcome;
-  outcome.workload = "w", outcome.merit = SearchMerit::energy, outcome.scope = Scope::device, outcome.max_slowdown = 0.05;
+  outcome.workload = "w", outcome.merit = SearchMerit::energy, outcome.scope = Scope::device,
+  outcome.max_slowdown = 0.05;
   outcome.points = 20, outcome.measured = 3, outcome.refused = 1;
   outcome.found = "w/again", outcome.best = "w/c=1500/again";
   conclude(outcome, report.records);
