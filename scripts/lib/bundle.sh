@@ -101,10 +101,6 @@ copy_licences() {
       install -D -m 644 "$file" "$1/$package/${file##*/}" && count=$((count + 1))
     done < <([ -z "$package" ] || licence_files "$package" || true)
     [ "$count" -gt 0 ] || no_licence "$library"
-    case $library in
-      libcpupower.so.*) say "$(basename "$0"): warning[gpl-library]: $library is under GPL-2.0, which does not combine with Apache-2.0; build \
-with -DCPUPOWER_LIBRARY= before you pass the tarball on" >&2 ;;
-    esac
     rows+=("| $library | ${package:-unknown} | ${owner:-unknown} |")
   done
   # Debian's texts name long licences by their files.

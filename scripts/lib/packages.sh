@@ -4,7 +4,7 @@
 # To build and run the programs: tools, and each library behind the name that the build has for it.
 tool_packages=(g++ cmake ninja-build pkgconf openmpi-bin)
 library_packages=(
-  MPI:libopenmpi-dev OpenMP:g++ OneDNN:libdnnl-dev hwloc:libhwloc-dev powercap:libpowercap-dev cpupower:libcpupower-dev
+  MPI:libopenmpi-dev OpenMP:g++ OneDNN:libdnnl-dev hwloc:libhwloc-dev powercap:libpowercap-dev
   CLI11:libcli11-dev fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev valijson:libvalijson-dev benchmark:libbenchmark-dev
   XlsxWriter:libxlsxwriter-dev LibArchive:libarchive-dev Chart.js:libjs-chart.js
 )
@@ -41,7 +41,7 @@ case $manager in
   dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB
     tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
     library_packages=(
-      MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel cpupower:kernel-tools-libs-devel CLI11:cli11-devel
+      MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
       fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
@@ -50,7 +50,7 @@ case $manager in
   zypper) # SLES 15 with Package Hub, openSUSE Leap 15
     tool_packages=(gcc13-c++ cmake ninja pkgconf)
     library_packages=(
-      MPI:openmpi4-devel OpenMP:gcc13-c++ OneDNN:onednn-devel hwloc:hwloc-devel cpupower:libcpupower-devel CLI11:cli11-devel
+      MPI:openmpi4-devel OpenMP:gcc13-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
       fmt:fmt-devel nlohmann_json:nlohmann_json-devel valijson:valijson-devel benchmark:benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )

@@ -78,9 +78,9 @@ configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
 configure "${seen[@]}" "$(hidden OneDNN)" -DTRAINWATT_CPU=ON
 expect 1 'error[library-missing]: TRAINWATT_CPU=ON' 'libdnnl' '-DTRAINWATT_CPU=OFF'
-configure "${seen[@]}" -DTRAINWATT_CPU=AUTO -DPOWERCAP_LIBRARY= -DCPUPOWER_LIBRARY=
-expect 0 'powercap: not found, built without RAPL' 'cpupower: not found'
-CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -UCPUPOWER_LIBRARY -DTRAINWATT_CUDA=ON
+configure "${seen[@]}" -DTRAINWATT_CPU=AUTO -DPOWERCAP_LIBRARY=
+expect 0 'powercap: not found, built without RAPL'
+CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -DTRAINWATT_CUDA=ON
 expect 1 'error[cuda-missing]: TRAINWATT_CUDA=ON, but ' 'TRAINWATT_CUDA=OFF'
 
 # ---- all at once ----
@@ -90,7 +90,7 @@ configure "${few[@]}" "${all[@]}" -DTRAINWATT_VALIJSON_INCLUDE=TRAINWATT_VALIJSO
 expect 1 'not found: CLI11, fmt, nlohmann_json, XlsxWriter, LibArchive, OpenMP, MPI, benchmark; '
 mapfile -t all < <(hidden OneDNN MPI OpenMP benchmark PkgConfig)
 CUDACXX=$work/no-nvcc configure "${few[@]}" "${seen[@]}" "${all[@]}" -UTRAINWATT_VALIJSON_INCLUDE -DTRAINWATT_CUDA=AUTO \
-  -DTRAINWATT_HPC=OFF -DPOWERCAP_LIBRARY= -DCPUPOWER_LIBRARY= -DTRAINWATT_CHART_JS=
+  -DTRAINWATT_HPC=OFF -DPOWERCAP_LIBRARY= -DTRAINWATT_CHART_JS=
 expect 0 'powercap: not found' 'Chart.js'
 build=$work/build
 

@@ -88,7 +88,7 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     if (target ~ /^(cuda|cublas|cudnn)/ && FILENAME !~ /^(models\/compute\/cuda|tests\/compute_cuda|tests\/support\/(simt|cublaslt))\//) problem("<" target "> belongs to models/compute/cuda")
     if (target ~ /^boost\// && FILENAME !~ /^tests\/support\/simt\//) problem("<" target "> belongs to tests/support/simt")
     if (target ~ /^nccl/ && FILENAME !~ /^(comm|tests\/comm)\//) problem("<" target "> belongs to comm")
-    if (target ~ /^(powercap|cpufreq\.h|cpuidle\.h)/ && FILENAME !~ /^(power|tests\/power)\//) problem("<" target "> belongs to power")
+    if (target ~ /^powercap/ && FILENAME !~ /^(power|tests\/power)\//) problem("<" target "> belongs to power")
     if (target ~ /^archive/ && FILENAME !~ /^(bench\/tool|tests\/fuzz)\//) problem("<" target "> belongs to bench/tool")
     if (target ~ /^(nlohmann|valijson)\// && FILENAME ~ /\.hpp$/) problem("<" target "> costs seconds a unit and stays out of headers")
   }

@@ -19,7 +19,6 @@ NAMES = {
     "OneDNN": ("onednn", "oneDNN"),
     "hwloc": ("hwloc", "hwloc"),
     "powercap": (None, None),
-    "cpupower": (None, None),
     "CLI11": ("cli11", "CLI11"),
     "fmt": ("fmt", "fmt"),
     "nlohmann_json": ("nlohmann-json", "nlohmann_json"),

@@ -1,4 +1,4 @@
-// A made-up /sys/class/powercap under the real libpowercap, and a made-up /sys/devices/system/cpu under libcpupower.
+// A made-up /sys/class/powercap under the real libpowercap, and a made-up /sys/devices/system/cpu.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// The CPU frequency policies of a node, as the two knobs ask for them; libcpupower answers (source.cpp), or a test.
+// The CPU frequency policies of a node, as the two knobs ask for them; sysfs answers (source.cpp), or a test.
 #pragma once
 
 #include <cerrno>

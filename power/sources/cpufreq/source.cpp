@@ -1,93 +1,82 @@
-// CPU frequency policies through libcpupower.
-#include <cpufreq.h>
+// CPU frequency policies in sysfs (Linux Documentation/admin-guide/pm/cpufreq.rst).
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 
+#include "power/meter/sysfs.hpp"
 #include "power/sources/cpufreq/policies.hpp"
 
 namespace tw::power {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr const char* cpu_folder = "/sys/devices/system/cpu";
 
 std::string file_of(unsigned cpu, const char* file) {
   return std::string(cpu_folder) + "/cpu" + std::to_string(cpu) + "/cpufreq/" + file;
 }
 
-class LibraryPolicies : public cpufreq::Policies {
+class SysfsPolicies : public cpufreq::Policies {
  public:
   /// A policy's folder lists the CPUs that are online; its number need not be one of them.
   std::vector<unsigned> cpus() override {
     std::vector<unsigned> cpus;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(cpu_folder) / "cpufreq", ignored)) {
-      if (!entry.path().filename().string().starts_with("policy")) continue;
+    for (const std::filesystem::path& entry : sysfs::sorted_entries(std::filesystem::path(cpu_folder) / "cpufreq")) {
+      if (!entry.filename().string().starts_with("policy")) continue;
       unsigned cpu = 0;
-      if (std::ifstream(entry.path() / "affected_cpus") >> cpu) cpus.push_back(cpu);
+      if (std::istringstream(sysfs::text_or_empty(entry / "affected_cpus")) >> cpu) cpus.push_back(cpu);
     }
     std::ranges::sort(cpus);
     return cpus;
   }
   cpufreq::Limits limits(unsigned cpu) override {
-    errno = 0;
-    cpufreq_policy* policy = cpufreq_get_policy(cpu);
-    if (!policy) fail(cpu, "scaling_governor");
-    const cpufreq::Limits limits{policy->min, policy->max, policy->governor};
-    cpufreq_put_policy(policy);
-    return limits;
+    return {khz(cpu, "scaling_min_freq"), khz(cpu, "scaling_max_freq"),
+            sysfs::read_text(file_of(cpu, "scaling_governor"))};
   }
   cpufreq::Limits hardware(unsigned cpu) override {
-    cpufreq::Limits limits;
-    errno = 0;
-    if (cpufreq_get_hardware_limits(cpu, &limits.min_khz, &limits.max_khz) != 0) fail(cpu, "cpuinfo_max_freq");
-    return limits;
+    return {khz(cpu, "cpuinfo_min_freq"), khz(cpu, "cpuinfo_max_freq"), {}};
   }
   std::vector<unsigned long> available_khz(unsigned cpu) override {
-    std::vector<unsigned long> values;
-    for (auto* list : {cpufreq_get_available_frequencies(cpu), cpufreq_get_boost_frequencies(cpu)}) {
-      if (!list) continue;
-      for (const auto* entry = list->first; entry; entry = entry->next) values.push_back(entry->frequency);
-      cpufreq_put_available_frequencies(list->first);
-    }
+    std::vector<unsigned long> values = words<unsigned long>(cpu, "scaling_available_frequencies");
+    const std::vector<unsigned long> boost = words<unsigned long>(cpu, "scaling_boost_frequencies");
+    values.insert(values.end(), boost.begin(), boost.end());
     return values;
   }
   std::vector<std::string> available_governors(unsigned cpu) override {
-    std::vector<std::string> names;
-    auto* list = cpufreq_get_available_governors(cpu);
-    if (!list) return names;
-    for (const auto* entry = list->first; entry; entry = entry->next) names.emplace_back(entry->governor);
-    cpufreq_put_available_governors(list->first);
-    return names;
+    return words<std::string>(cpu, "scaling_available_governors");
   }
   std::optional<unsigned long> current_khz(unsigned cpu) override {
-    const unsigned long khz = cpufreq_get_freq_kernel(cpu);
-    if (khz == 0) return std::nullopt;
-    return khz;
+    const std::optional<double> khz = sysfs::number_or_none(file_of(cpu, "scaling_cur_freq"));
+    if (!khz || *khz <= 0) return std::nullopt;
+    return static_cast<unsigned long>(*khz);
   }
-  int set_min(unsigned cpu, unsigned long khz) override { return modify(cpufreq_modify_policy_min, cpu, khz); }
-  int set_max(unsigned cpu, unsigned long khz) override { return modify(cpufreq_modify_policy_max, cpu, khz); }
+  int set_min(unsigned cpu, unsigned long khz) override { return write(cpu, "scaling_min_freq", std::to_string(khz)); }
+  int set_max(unsigned cpu, unsigned long khz) override { return write(cpu, "scaling_max_freq", std::to_string(khz)); }
   int set_governor(unsigned cpu, const std::string& governor) override {
-    std::string text = governor;  // the library takes it as not const
-    return modify(cpufreq_modify_policy_governor, cpu, text.data());
+    return write(cpu, "scaling_governor", governor);
   }
 
  private:
-  /// The library says -ENODEV whatever went wrong; errno stays from the file.
+  static unsigned long khz(unsigned cpu, const char* file) { return sysfs::read_integer(file_of(cpu, file)); }
+  /// A list separated by blanks; empty where the driver has no such file.
   template <class Value>
-  static int modify(int (*call)(unsigned, Value), unsigned cpu, Value value) {
-    errno = 0;
-    return call(cpu, value) == 0 ? 0 : error();
+  static std::vector<Value> words(unsigned cpu, const char* file) {
+    std::istringstream text(sysfs::text_or_empty(file_of(cpu, file)));
+    std::vector<Value> values;
+    for (Value value; text >> value;) values.push_back(value);
+    return values;
   }
-  static int error() { return errno != 0 ? errno : ENODEV; }
-  [[noreturn]] static void fail(unsigned cpu, const char* file) {
-    throw std::system_error(error(), std::generic_category(), file_of(cpu, file));
+  /// The kernel takes a value in one write; 0 or the errno of the file.
+  static int write(unsigned cpu, const char* file, const std::string& value) {
+    const Descriptor descriptor(open(file_of(cpu, file).c_str(), O_WRONLY | O_CLOEXEC));
+    if (descriptor.get() < 0) return errno;
+    const ssize_t written = ::write(descriptor.get(), value.data(), value.size());
+    if (written < 0) return errno;
+    return static_cast<std::size_t>(written) == value.size() ? 0 : EIO;
   }
 };
 
@@ -115,7 +104,7 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
   const auto both = [&](const char* reason, const std::string& detail) {
     for (KnobFinding& finding : findings) finding.explain(reason, detail);
   };
-  LibraryPolicies policies;
+  SysfsPolicies policies;
   const std::vector<unsigned> cpus = policies.cpus();
   if (cpus.empty()) {
     both("no_driver", std::string(cpu_folder) +
@@ -128,14 +117,14 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
     both("unsupported", error.what());
     return findings;
   }
-  auto knob = cpufreq::make_cpu_knob(std::make_unique<LibraryPolicies>());
+  auto knob = cpufreq::make_cpu_knob(std::make_unique<SysfsPolicies>());
   if (const KnobRange range = knob->range(); range.minimum > range.maximum) {
     frequency.explain("unsupported", "the CPUs have no frequency in common");
   } else {
     judge(frequency, std::move(knob), cpus, {"scaling_min_freq", "scaling_max_freq"}, "scaling_{min,max}_freq",
           "--cpu-freq=MIN-MAX in kHz");
   }
-  knob = cpufreq::make_governor_knob(std::make_unique<LibraryPolicies>());
+  knob = cpufreq::make_governor_knob(std::make_unique<SysfsPolicies>());
   if (knob->range().values.empty()) {
     governor.explain("unsupported", "the CPUs list no governor in common in scaling_available_governors");
   } else {

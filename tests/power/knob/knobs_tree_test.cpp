@@ -1,4 +1,4 @@
-// The real libpowercap and libcpupower on made-up trees: what is found and why not, set, read back, restored; killed
+// The real libpowercap and the CPU frequency knobs on made-up trees: what is found and why not, set, read back, restored; killed
 // runs and `trainwatt restore`.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -149,11 +149,18 @@ TEST_F(KnobsTree, APackageWithoutALimitIsUnsupported) {
 
 TEST_F(KnobsTree, FrequenciesAreEnumerated) {
   make_policy(0, 1'200'000, 3'400'000);
-  std::FILE* file = std::fopen(policy_file(0, "scaling_available_frequencies").c_str(), "w");
-  std::fputs("3800000 3000000 2000000 1200000 \n", file);
-  std::fclose(file);
+  const auto write = [](const char* name, const char* text) {
+    std::FILE* file = std::fopen(policy_file(0, name).c_str(), "w");
+    std::fputs(text, file);
+    std::fclose(file);
+  };
+  write("scaling_available_frequencies", "3000000 2000000 1200000 \n");
+  write("scaling_boost_frequencies", "3800000 \n");
   const auto found = find();
   EXPECT_EQ(found.at("cpu").knob->range().values, (std::vector<double>{1200, 2000, 3000, 3800}));
+  EXPECT_EQ(found.at("cpu").knob->observe(), 1200);
+  write("scaling_cur_freq", "<unknown>\n");
+  EXPECT_EQ(found.at("cpu").knob->observe(), std::nullopt);
   EXPECT_EQ(found.at("cpu").knob->set(2000), 2000);
   EXPECT_THROW(found.at("cpu").knob->set(2100), NotApplied);
 }
