@@ -16,6 +16,7 @@ endfunction()
 function(tw_check_mpi_launcher)
   list(GET MPI_C_LIBRARIES 0 library)
   string(REGEX MATCH "^[^,\n]*" version "${MPI_C_LIBRARY_VERSION_STRING}")  # empty where this machine cannot run it
+  string(REGEX REPLACE " Version[ :\t]*" " " version "${version}")  # MPICH's
   message(STATUS "MPI: ${version} ${library}")
   find_program(launcher mpirun NO_CACHE NO_CMAKE_PATH NO_CMAKE_FIND_ROOT_PATH)
   if(NOT launcher)
@@ -25,7 +26,7 @@ function(tw_check_mpi_launcher)
   tw_mpi_family(of_launcher "${said}")
   tw_mpi_family(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
   if(of_launcher AND of_library AND NOT of_launcher STREQUAL of_library)
-    message(WARNING "warning[mpi-mixed]: ${launcher} is of ${of_launcher}, but the programs will use ${of_library} (${library}): "
+    message(WARNING "warning[mpi-mixed]: ${launcher} belongs to ${of_launcher}, but the programs will use ${of_library} (${library}): "
                     "each rank would run as a job of its own; put the mpirun of ${of_library} first on PATH, or configure a new build "
                     "folder with -DMPI_C_COMPILER= and the mpicc of ${of_launcher}")
   endif()

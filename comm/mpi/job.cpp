@@ -140,6 +140,9 @@ std::string Job::library() const {
   const std::size_t v = version.find(" v");
   if (v != std::string::npos && v + 2 < version.size() && version[v + 2] >= '0' && version[v + 2] <= '9')
     version.erase(v + 1, 1);
+  if (const std::size_t word = version.find(" Version"); word != std::string::npos)  // "MPICH Version:\t4.0.2"
+    if (const std::size_t number = version.find_first_of("0123456789", word); number != std::string::npos)
+      version.erase(word + 1, number - word - 1);
   return version;
 }
 

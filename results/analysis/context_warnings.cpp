@@ -49,10 +49,20 @@ std::optional<double> quota(const HostInfo& host) {
   return cpus > 0 ? std::optional<double>(cpus) : std::nullopt;
 }
 
+/// How ranks get `cores` each: Open MPI binds on its own, Intel MPI pins, Hydra (MPICH) binds where it was told to.
+std::string binding_advice(std::string_view mpi, const std::string& cores) {
+  const std::string srun = " (srun: --cpus-per-task=" + cores + ")";
+  if (mpi.starts_with("Intel")) return "set I_MPI_PIN_DOMAIN=" + cores + ", or I_MPI_PIN=0" + srun;
+  if (mpi.starts_with("MPICH") || mpi.starts_with("MVAPICH"))
+    return "pass -bind-to core:" + cores + " to mpirun, or -bind-to none" + srun;
+  return "mpirun binds each of one or two ranks to one core by default; pass --bind-to none, or --map-by slot:PE=" +
+         cores + srun;
+}
+
 }  // namespace
 
 std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts,
-                                          int threads_requested) {
+                                          int threads_requested, std::string_view mpi) {
   std::vector<Warning> warnings;
   for (const auto& [name, ranks] : cpu_ranks(devices)) {
     const HostInfo* host = find_host(hosts, name);
@@ -63,13 +73,9 @@ std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, 
       if (allowed == 0 || allowed >= wanted) continue;  // an empty list: unknown
       const std::string why = threads_requested > 0 ? std::to_string(wanted) + " threads were asked for"
                                                     : "its share of the node's cores is " + std::to_string(wanted);
-      warnings.push_back(
-          {Flag::narrow_affinity,
-           "rank " + std::to_string(rank->rank) + " on " + name + " may use " + count(rank->affinity.size(), "CPU") +
-               ", but " + why +
-               ": mpirun binds each of one or two ranks to one core by default; pass --bind-to none, or --map-by "
-               "slot:PE=" +
-               std::to_string(wanted) + " (srun: --cpus-per-task=" + std::to_string(wanted) + ")"});
+      warnings.push_back({Flag::narrow_affinity, "rank " + std::to_string(rank->rank) + " on " + name + " may use " +
+                                                     count(rank->affinity.size(), "CPU") + ", but " + why + ": " +
+                                                     binding_advice(mpi, std::to_string(wanted))});
       break;
     }
   }
@@ -193,9 +199,11 @@ std::vector<Warning> context_warnings(const Context& context, int threads_reques
   const std::vector<DeviceEntry>& devices = context.devices;
   const std::vector<HostInfo>& hosts = context.hosts;
   std::vector<Warning> all;
-  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested), warn_oversubscription(devices, hosts),
-                      warn_shared_gpus(devices), warn_unequal_hosts(hosts), warn_steal(hosts), warn_governor(hosts),
-                      warn_debug_build(context.versions)})
+  const auto mpi = context.versions.find("mpi");
+  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested,
+                                           mpi == context.versions.end() ? std::string_view() : mpi->second),
+                      warn_oversubscription(devices, hosts), warn_shared_gpus(devices), warn_unequal_hosts(hosts),
+                      warn_steal(hosts), warn_governor(hosts), warn_debug_build(context.versions)})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

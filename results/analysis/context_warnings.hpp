@@ -21,9 +21,10 @@ struct Warning {
 };
 
 /// "narrow_affinity": a rank asked for more threads than its mask has CPUs, or (with `threads_requested` 0: as many as
-/// the mask allows) its mask is narrower than its share of the node's usable cores. One warning for each host.
-std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices,
-                                          std::span<const HostInfo> hosts, int threads_requested);
+/// the mask allows) its mask is narrower than its share of the node's usable cores. One warning for each host, with the options of the
+/// launcher of `mpi` (Context::versions; empty: Open MPI).
+std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts,
+                                          int threads_requested, std::string_view mpi = {});
 /// "oversubscribed": the CPU ranks of a node run more threads than all their masks, or the cgroup quota, have CPUs.
 std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
                                            std::span<const HostInfo> hosts);

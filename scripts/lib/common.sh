@@ -97,12 +97,15 @@ configure_failed() {
   die 3 "cmake could not configure; the complete output is in $build/configure.log"
 }
 
-# By default Open MPI refuses root, and more ranks than cores. Sets the array mpi_options for N ranks.
+# By default Open MPI refuses root, and more ranks than cores. Sets the array mpi_options for N ranks; other MPIs have other
+# options, and give each rank its share of the cores without any.
 mpi_environment() {
   local ranks=$1 cores
   if is_root; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   cores=$(usable_cores)
-  if [ "$cores" -lt "$ranks" ]; then
+  if [[ $(mpirun --version 2>/dev/null) != *'Open MPI'* ]]; then
+    mpi_options=()
+  elif [ "$cores" -lt "$ranks" ]; then
     mpi_options=(--oversubscribe --bind-to none)
   else # each rank gets its share of the cores: by default, Open MPI binds two ranks to one core each
     mpi_options=(--map-by "slot:PE=$((cores / ranks))" --bind-to core)

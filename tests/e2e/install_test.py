@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from fake_node import Under
-from support import skip_program
+from support import mpirun, skip_program
 
 BUILD = pathlib.Path(os.environ["TRAINWATT_BIN"]).parent
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -186,7 +186,7 @@ class Tarball(unittest.TestCase):
             self.assertLessEqual(others, self.SYSTEM, name)
         hidden = [word for folder in {SOURCE, BUILD} for word in ("--tmpfs", folder)]
         Under({}, {}).or_skip()
-        done = call("bwrap", "--dev-bind", "/", "/", *hidden, "--chdir", tree, "mpirun", "--oversubscribe", "-np", "2", tree / "bin/trainwatt-train",
+        done = call("bwrap", "--dev-bind", "/", "/", *hidden, "--chdir", tree, *mpirun(2), tree / "bin/trainwatt-train",
                     "--model", "gpt2-tiny", "--steps", "2", "--trials", "1", "--micro-batch", "1", "--out", "out")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(call(tree / "bin/trainwatt", "validate", tree / "out/report.json").returncode, 0)

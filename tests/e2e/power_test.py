@@ -10,7 +10,7 @@ import unittest.mock
 import uuid
 
 from fake_node import CPUS, FakeAmdNode, FakeNode, Under, in_packages, packages_of
-from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, only_root, run, said_codes, tool
+from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, mpirun_unbound, only_root, run, said_codes, tool
 
 
 class Power(Case):
@@ -29,7 +29,7 @@ class Power(Case):
         """Two tasks of a node with three GPUs, each with its own environment, as a scheduler starts them."""
         (self.folder / "nvml").mkdir()
         gpus = FakeGpus(self.folder / "nvml", 3)
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+        command = [*mpirun_unbound()]
         for rank in range(2):
             given = [f"{key}={value}" for key, value in variables(rank, gpus).items()]
             command += [":"] if rank else []
@@ -178,7 +178,7 @@ class TwoMachines(Case):
         """Told apart by their boot ids: each has a reader of its own, and the total is that of both."""
         watts = ({"package-0": 100, "dram": 20}, {"package-0": 300, "dram": 40})
         with contextlib.ExitStack() as stack:
-            command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+            command = [*mpirun_unbound()]
             for number, zones in enumerate(watts):
                 boot = self.folder / f"boot{number}"
                 boot.write_text(f"{uuid.uuid4()}\n")

@@ -2,7 +2,7 @@
 import subprocess
 import unittest
 
-from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, only_root, ranks_of,
+from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun_unbound, only_root, ranks_of,
                      tool)
 
 RANKS, GPUS = 4, 5  # the last GPU is nobody's
@@ -21,7 +21,7 @@ class Visibility(Case):
 
     def command(self, variables, *args):
         """One application for each rank, with its own environment, as a scheduler starts tasks."""
-        words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+        words = [*mpirun_unbound()]
         for rank in range(RANKS):
             given = [f"{key}={value}" for key, value in variables(rank).items()]
             words += [":"] if rank else []

@@ -15,7 +15,7 @@ std::string remedy_beside_others(const std::string& launcher, int ranks, int thr
   if (threads <= 1 || strcasecmp(wait_policy.c_str(), "passive") == 0) return {};
   std::string command = "OMP_WAIT_POLICY=passive ";
   if (launcher == "mpirun")
-    command = fmt::format("mpirun -x {}-np {} ", command, ranks);
+    command = fmt::format("mpirun -np {} env {}", ranks, command);  // each MPI's own option has another name
   else if (launcher == "srun")
     command += "srun ";
   return fmt::format(

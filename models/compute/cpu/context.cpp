@@ -44,12 +44,12 @@ onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& s, memory
 }
 
 InstructionSet detect_instruction_set() {
+  InstructionSet set{&baseline::table, false, "baseline"};
+#if defined(__x86_64__)
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto has = [&](dnnl_cpu_isa_t wanted) {
     return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
   };
-  InstructionSet set{&baseline::table, false, "baseline"};
-#if defined(__x86_64__)
   if (has(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     set = {&avx2::table, false, "avx2"};
   }

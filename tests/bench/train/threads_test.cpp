@@ -59,7 +59,7 @@ TEST(Threads, TheVariableHasTheBoundsOfTheOption) {
 TEST(Threads, TheRemedyBesideOtherProgramsIsACommand) {
   EXPECT_NE(remedy_beside_others("none", 1, 2, "").find("OMP_WAIT_POLICY=passive trainwatt-train"), std::string::npos);
   EXPECT_NE(
-      remedy_beside_others("mpirun", 4, 2, "active").find("mpirun -x OMP_WAIT_POLICY=passive -np 4 trainwatt-train"),
+      remedy_beside_others("mpirun", 4, 2, "active").find("mpirun -np 4 env OMP_WAIT_POLICY=passive trainwatt-train"),
       std::string::npos);
   EXPECT_NE(remedy_beside_others("srun", 4, 2, "").find("OMP_WAIT_POLICY=passive srun trainwatt-train"),
             std::string::npos);

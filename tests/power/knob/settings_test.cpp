@@ -363,7 +363,7 @@ TEST_F(SettingsTest, MpirunEndsWithItsRanksNotWithTheirGuardians) {
   write_file_text(knobs / "hold", "");
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  Process run({MPIRUN, "--oversubscribe", "-np", "1", SETTINGS_RUN, knobs.string(), "die"});
+  Process run({MPIRUN, "-np", "1", SETTINGS_RUN, knobs.string(), "die"});
   run.guardian();
   EXPECT_NE(run.end(0), 0);  // returns while the guardian is at work
   EXPECT_TRUE(journal());

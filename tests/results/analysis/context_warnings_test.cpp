@@ -39,6 +39,10 @@ TEST(NarrowAffinity, OneRankBoundToOneOfTwoCores) {
   EXPECT_NE(warnings[0].text.find("--bind-to none"), std::string::npos);
   EXPECT_TRUE(warn_narrow_affinity(bound, hosts, 1).empty()) << "one thread was asked for";
   EXPECT_EQ(warn_narrow_affinity(bound, hosts, 2).size(), 1u);
+  const auto advice = [&](const char* mpi) { return warn_narrow_affinity(bound, hosts, 0, mpi).at(0).text; };
+  EXPECT_NE(advice("Open MPI v4.1.4").find("--map-by slot:PE=2 (srun: --cpus-per-task=2)"), std::string::npos);
+  EXPECT_NE(advice("MPICH 4.0.2").find("-bind-to core:2 "), std::string::npos) << "Hydra has no --map-by slot:PE";
+  EXPECT_NE(advice("Intel(R) MPI Library 2021.9 for Linux* OS").find("I_MPI_PIN_DOMAIN=2"), std::string::npos);
   const std::vector<DeviceEntry> free = {make_rank(0, "a", {0, 1}, 2)};
   EXPECT_TRUE(warn_narrow_affinity(free, hosts, 0).empty());
 }
