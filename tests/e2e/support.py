@@ -132,8 +132,9 @@ class SiteTool:
 
 
 def ranks_of(process):
-    """The processes of trainwatt-train that mpirun started; their guardians are their own children."""
-    return children_of(process.pid, "trainwatt-train")
+    """The processes of trainwatt-train that mpirun started (MPICH's by a proxy); their guardians are their own children."""
+    starters = [process.pid, *children_of(process.pid, "hydra_pmi_proxy")]
+    return [rank for starter in starters for rank in children_of(starter, "trainwatt-train")]
 
 
 def children_of(parent, name=None):
