@@ -73,6 +73,13 @@ configure "${seen[@]}" "$(hidden MPI)"
 expect 1 'install the package (Debian 12: libopenmpi-dev)'
 on "$debian"
 
+# ---- the programs of an MPI without its headers, as Debian's openmpi-bin alone ----
+stand_in "$work/mpi/mpicc" "gcc -I$work/mpi/include -I$work/mpi/include/openmpi -pthread -lmpi"
+build=$work/without-headers
+configure "${few[@]}" -DMPI_C_COMPILER="$work/mpi/mpicc"
+expect 1 'error[library-missing]: not found: MPI; ' 'libopenmpi-dev'
+build=$work/build
+
 # ---- libraries that may be missing: built without, said once ----
 configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
