@@ -185,8 +185,11 @@ class SiteKnob : public Knob {
     const auto value = found.find("value");
     const std::optional<double> number =
         value == found.end() ? std::nullopt : first_value(commands_.kind, value->second);
-    run(commands_.reset, number ? text_of(*number) : "");
-    if (!number) return;
+    if (!number) {
+      run(commands_.reset, "");
+      return;
+    }
+    run(commands_.reset, text_of(*number));
     if (const std::optional<double> now = get(); now && !same(*now, *number))
       throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + text_of(*now) + " after the reset, " +
                                       text_of(*number) + " was found");

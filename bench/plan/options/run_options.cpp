@@ -256,7 +256,8 @@ RunOption window() {
     return of.measurement.steps ? OptionValue() : value(of);
   };
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
-    return is_to_target(plan) ? OptionValue() : plan.measurement.window_seconds;
+    if (is_to_target(plan)) return OptionValue();
+    return plan.measurement.window_seconds;
   };
   return option;
 }
