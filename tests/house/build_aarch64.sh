@@ -63,4 +63,9 @@ cmake --build "$build/build" --parallel "$jobs" --target trainwatt trainwatt-ops
 # ---- run ----
 run() { qemu-aarch64 -L "$sysroot" "$build/build/bin/$1" "${@:2}"; }
 run trainwatt validate "$root/tests/results/fixtures/good.json"
-run trainwatt-ops --device reference --benchmark_filter='gpt2-tiny/linear' --benchmark_min_time=0.01
+timed=$(run trainwatt-ops --device reference --benchmark_filter='^layer_norm_(for|back)ward/gpt2-124m/float32/' --benchmark_min_time=0.01)
+printf '%s\n' "$timed"
+[ "$(grep -c '^layer_norm_.* us ' <<<"$timed")" = 2 ] || {
+  echo "build_aarch64.sh: trainwatt-ops did not time both operators" >&2
+  exit 1
+}
