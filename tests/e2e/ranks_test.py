@@ -1,7 +1,7 @@
 """One global batch, however it is split: the same losses within float32 rounding."""
 import unittest
 
-from support import Case, run, said_codes, skip_program, tool
+from support import Case, run, said_codes, tool
 
 
 class Steps(Case):
@@ -44,7 +44,7 @@ class Deterministic(Steps):
             self.assert_ran(process)
             [record] = self.report(out)["records"]
             if precision == "bf16" and record["verdict"]["status"] == "unsupported":
-                skip_program("no bf16 on this CPU")
+                self.skipTest("no bf16 on this CPU")
             self.assertIs(record["execution"]["deterministic"], True)
             [trial] = record["trials"]
             self.assertEqual(len(trial["loss"]), 8)
