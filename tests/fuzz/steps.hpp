@@ -5,6 +5,7 @@
 
 namespace tw::fuzz {
 
-extern std::uint64_t steps;
+/// Volatile, since the compiler inserts the calls that count after it has looked for what may change.
+extern volatile std::uint64_t steps;
 
 }  // namespace tw::fuzz
