@@ -28,10 +28,9 @@ double median_watts(const std::map<int, std::int64_t>& bins) {
 
 }  // namespace
 
-IntervalJudge::IntervalJudge(std::string domain, EnergyMethod method, double update_period_seconds,
-                             double maximum_watts, bool maximum_is_default)
-    : domain_(std::move(domain)),
-      method_(method),
+IntervalJudge::IntervalJudge(EnergyMethod method, double update_period_seconds, double maximum_watts,
+                             bool maximum_is_default)
+    : method_(method),
       known_gap_seconds_(update_period_seconds),
       maximum_watts_(maximum_watts),
       maximum_is_default_(maximum_is_default) {}
@@ -183,14 +182,14 @@ WindowFinding IntervalJudge::end() {
   if (window.suspect_watts > limit) {
     const bool is_most = window.suspects > 1 && window.suspects > window.clean;
     found.reason = is_counter() && !is_most ? "reset" : "implausible";
-    found.detail = domain_ + ": " + window.suspect + formatted(": %.4g W is above ", window.suspect_watts) + bound;
+    found.detail = window.suspect + formatted(": %.4g W is above ", window.suspect_watts) + bound;
     if (found.reason == "reset") found.detail += ": the counter was set to another value, so the joules are unknown";
   } else if (window.stalled_seconds > 0) {
     found.reason = "stalled";
-    found.detail = domain_ + formatted(
-                                 ": the counter did not change for %.3g s, %.3g s into the window; the longest time "
-                                 "without a change before was %.3g s: joules may be missing",
-                                 window.stalled_seconds, window.stalled_at_seconds, known_gap_seconds_);
+    found.detail = formatted(
+        "the counter did not change for %.3g s, %.3g s into the window; the longest time without a change before was "
+        "%.3g s: joules may be missing",
+        window.stalled_seconds, window.stalled_at_seconds, known_gap_seconds_);
   }
   return found;
 }

@@ -46,8 +46,7 @@ struct WindowFinding {
 class IntervalJudge {
  public:
   /// `update_period_seconds`: the longest time without a change that was seen when the meter was opened.
-  IntervalJudge(std::string domain, EnergyMethod method, double update_period_seconds, double maximum_watts,
-                bool maximum_is_default);
+  IntervalJudge(EnergyMethod method, double update_period_seconds, double maximum_watts, bool maximum_is_default);
 
   /// A reading; `taken_seconds`: how long it took. The reading's moment lies in the middle, the sensor's own anywhere.
   /// Between windows the times without a change are learnt, up to longest_learnt_seconds.
@@ -102,7 +101,6 @@ class IntervalJudge {
   double doubtful_joules(const Window& window) const;
   double floor_watts() const { return implausible_power_factor * maximum_watts_; }
 
-  std::string domain_;
   EnergyMethod method_;
   double known_gap_seconds_, maximum_watts_;
   bool maximum_is_default_;

@@ -25,7 +25,7 @@ EnergyReader::EnergyReader(std::vector<MeterFinding> findings)
   for (std::size_t i = 0; i < findings_.size(); ++i) {
     states_[i].last_read = states_[i].asked = now;
     if (const EnergyMeter* meter = findings_[i].meter.get(); meter && meter->follows_time())
-      states_[i].judge.emplace(meter->domain(), meter->method(), meter->update_period_seconds(),
+      states_[i].judge.emplace(meter->method(), meter->update_period_seconds(),
                                meter->maximum_power_watts(), meter->maximum_power_is_default());
     if (findings_[i].meter)
       interval_seconds_ = std::min(interval_seconds_, findings_[i].meter->reading_interval_seconds());

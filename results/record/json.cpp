@@ -3,16 +3,18 @@
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
+#include <string_view>
 
+#include "results/record/json_tree.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
 namespace {
 
-using Json = nlohmann::ordered_json;  // keys stay in the order of `describe`
+using Json = nlohmann::ordered_json;  // for writing: keys stay in the order of `describe`
+using Tree = nlohmann::json;          // for reading
 
 std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -230,17 +232,28 @@ class Writer {
   Json& out_;
 };
 
+/// Where a value is in the document. Its pointer is only written where something is wrong with the value.
+struct Place {
+  const Place* above = nullptr;  ///< null: the document itself
+  std::string_view key{};        ///< in an object
+  std::size_t index = 0;         ///< in an array, if there is no key
+
+  std::string pointer() const {
+    if (above == nullptr) return "";
+    return above->pointer() + "/" + (key.data() == nullptr ? std::to_string(index) : std::string(key));
+  }
+};
+
 class Reader {
  public:
-  Reader(const Json& in, std::string pointer, UnknownNames unknown)
-      : in_(in), pointer_(std::move(pointer)), unknown_(unknown) {
-    if (!in_.is_object()) fail(in_, pointer_, "an object");
+  Reader(const Tree& in, const Place& place, UnknownNames unknown) : in_(in), place_(place), unknown_(unknown) {
+    if (!in_.is_object()) fail(in_, place_, "an object");
   }
   template <class T>
   void operator()(const char* key, T& value) {
     const auto found = in_.find(key);
-    if (found == in_.end()) throw std::runtime_error(place(pointer_) + ": key \"" + key + "\" is missing");
-    read(*found, pointer_ + "/" + key, value);
+    if (found == in_.end()) throw std::runtime_error(place_name(place_) + ": key \"" + key + "\" is missing");
+    read(*found, {&place_, key}, value);
   }
   template <class T>
   void operator()(const char* key, std::optional<T>& value) {
@@ -248,107 +261,110 @@ class Reader {
     if (found == in_.end())
       value.reset();
     else
-      read(*found, pointer_ + "/" + key, value);
+      read(*found, {&place_, key}, value);
   }
   void derived(const char*, const std::string&) {}
   void scopes(const char* key, ByScope& map) {
     const auto found = in_.find(key);
     map.clear();
-    if (found != in_.end() && !found->is_null()) read(*found, pointer_ + "/" + key, map);
+    if (found != in_.end() && !found->is_null()) read(*found, {&place_, key}, map);
   }
 
  private:
-  static std::string place(const std::string& pointer) { return pointer.empty() ? "the document" : pointer; }
-  [[noreturn]] static void fail(const Json& j, const std::string& pointer, const char* expected) {
-    throw std::runtime_error(place(pointer) + ": expected " + expected + ", found " + j.type_name());
+  static std::string place_name(const Place& place) {
+    const std::string pointer = place.pointer();
+    return pointer.empty() ? "the document" : pointer;
   }
-  void read(const Json& j, const std::string& pointer, double& value) {
+  [[noreturn]] static void fail(const Tree& j, const Place& place, const char* expected) {
+    throw std::runtime_error(place_name(place) + ": expected " + expected + ", found " + j.type_name());
+  }
+  void read(const Tree& j, const Place& place, double& value) {
     if (j.is_null())
       value = std::numeric_limits<double>::quiet_NaN();
     else if (j.is_number())
       value = j.get<double>();
     else
-      fail(j, pointer, "a number");
+      fail(j, place, "a number");
   }
-  void read(const Json& j, const std::string& pointer, SetPoint& value) {
+  void read(const Tree& j, const Place& place, SetPoint& value) {
     if (j.is_string())
-      read(j, pointer, value.name);
+      read(j, place, value.name);
     else
-      read(j, pointer, value.number);
+      read(j, place, value.number);
   }
-  void read(const Json& j, const std::string& pointer, bool& value) {
-    if (!j.is_boolean()) fail(j, pointer, "true or false");
+  void read(const Tree& j, const Place& place, bool& value) {
+    if (!j.is_boolean()) fail(j, place, "true or false");
     value = j.get<bool>();
   }
-  void read(const Json& j, const std::string& pointer, std::string& value) {
-    if (!j.is_string()) fail(j, pointer, "a string");
+  void read(const Tree& j, const Place& place, std::string& value) {
+    if (!j.is_string()) fail(j, place, "a string");
     value = j.get<std::string>();
   }
-  void read(const Json& j, const std::string& pointer, FlagName& value) { read(j, pointer, value.name); }
+  void read(const Tree& j, const Place& place, FlagName& value) { read(j, place, value.name); }
   template <Named E>
-  void read(const Json& j, const std::string& pointer, E& value) {
+  void read(const Tree& j, const Place& place, E& value) {
     std::string name;
-    read(j, pointer, name);
+    read(j, place, name);
     if (const std::optional<E> found = named<E>(name)) {
       value = *found;
     } else if (unknown_ == UnknownNames::refused) {
       std::string all;
       for (const char* one : name_list<E>) all += std::string(all.empty() ? "" : ", ") + compact(one);
-      throw std::runtime_error(pointer + ": expected one of " + all + ", found " + compact(name).substr(0, 40));
+      throw std::runtime_error(place.pointer() + ": expected one of " + all + ", found " + compact(name).substr(0, 40));
     }
   }
   template <std::integral T>
-  void read(const Json& j, const std::string& pointer, T& value) {
-    if (!j.is_number_integer()) fail(j, pointer, "an integer");
+  void read(const Tree& j, const Place& place, T& value) {
+    if (!j.is_number_integer()) fail(j, place, "an integer");
     const bool fits =
         j.is_number_unsigned() ? std::in_range<T>(j.get<std::uint64_t>()) : std::in_range<T>(j.get<std::int64_t>());
-    if (!fits) throw std::runtime_error(pointer + ": " + j.dump() + " is out of range");
+    if (!fits) throw std::runtime_error(place.pointer() + ": " + j.dump() + " is out of range");
     value = j.get<T>();
   }
   template <class T>
-  void read(const Json& j, const std::string& pointer, std::optional<T>& value) {
+  void read(const Tree& j, const Place& place, std::optional<T>& value) {
     value.reset();
-    if (!j.is_null()) read(j, pointer, value.emplace());
+    if (!j.is_null()) read(j, place, value.emplace());
   }
   template <class T>
-  void read(const Json& j, const std::string& pointer, std::vector<T>& values) {
-    if (!j.is_array()) fail(j, pointer, "an array");
+  void read(const Tree& j, const Place& place, std::vector<T>& values) {
+    if (!j.is_array()) fail(j, place, "an array");
     values.clear();
     values.reserve(j.size());
-    for (const Json& item : j) {
+    for (const Tree& item : j) {
       if constexpr (std::same_as<T, double>)
         if (item.is_number()) {  // of millions, without the name of each
           values.push_back(item.get<double>());
           continue;
         }
       values.emplace_back();
-      read(item, pointer + "/" + std::to_string(values.size() - 1), values.back());
+      read(item, {&place, {}, values.size() - 1}, values.back());
     }
   }
   template <class T>
-  void read(const Json& j, const std::string& pointer, std::map<std::string, T>& values) {
-    if (!j.is_object()) fail(j, pointer, "an object");
+  void read(const Tree& j, const Place& place, std::map<std::string, T>& values) {
+    if (!j.is_object()) fail(j, place, "an object");
     values.clear();
-    for (const auto& [key, item] : j.items()) read(item, pointer + "/" + key, values[key]);
+    for (const auto& [key, item] : j.items()) read(item, {&place, key}, values[key]);
   }
   template <Named Key, class T>
-  void read(const Json& j, const std::string& pointer, std::map<Key, T>& values) {
-    if (!j.is_object()) fail(j, pointer, "an object");
+  void read(const Tree& j, const Place& place, std::map<Key, T>& values) {
+    if (!j.is_object()) fail(j, place, "an object");
     values.clear();
     for (const auto& [name, item] : j.items()) {
       Key key{};
-      read(Json(name), pointer + "/" + name, key);
-      read(item, pointer + "/" + name, values[key]);
+      read(Tree(name), {&place, name}, key);
+      read(item, {&place, name}, values[key]);
     }
   }
   template <class T>
   requires std::is_class_v<T>
-  void read(const Json& j, const std::string& pointer, T& value) {
-    Reader nested(j, pointer, unknown_);
+  void read(const Tree& j, const Place& place, T& value) {
+    Reader nested(j, place, unknown_);
     describe(nested, value);
   }
-  const Json& in_;
-  std::string pointer_;
+  const Tree& in_;
+  const Place& place_;
   UnknownNames unknown_;
 };
 
@@ -446,37 +462,39 @@ constexpr std::size_t deepest = 64;  // a report has some 8 levels; the library'
 constexpr std::size_t most_values = std::size_t{1} << 24;  // an hour at a thousand steps a second has 11 million
 constexpr std::size_t most_keys = std::size_t{1} << 16;    // of one object
 
-/// Looks at a text without keeping it.
-class FaultFinder : public Json::json_sax_t {
+/// Builds the tree of a text, up to the first fault.
+class Builder : public Tree::json_sax_t {
  public:
-  explicit FaultFinder(std::size_t size) : size_(size) {}
+  Builder(Tree& tree, std::size_t size) : tree_(tree), size_(size) {}
   std::string fault;
 
-  bool null() override { return count(); }
-  bool boolean(bool) override { return count(); }
-  bool number_integer(number_integer_t) override { return count(); }
-  bool number_unsigned(number_unsigned_t) override { return count(); }
-  bool number_float(number_float_t, const string_t&) override { return count(); }
-  bool string(string_t&) override { return count(); }
-  bool binary(binary_t&) override { return count(); }
-  bool start_object(std::size_t) override { return open(); }
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+  bool start_object(std::size_t) override { return open(Tree::object()); }
   bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(Tree::array()); }
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
-    if (keys_.back().size() == most_keys) {
+    auto& object = open_.back()->get_ref<Tree::object_t&>();
+    if (object.size() == most_keys) {
       fault = "more than " + std::to_string(most_keys) + " keys in one object";
       return false;
     }
-    if (keys_.back().insert(key).second) return true;
-    fault = "key \"" + key + "\" occurs twice in one object";
-    return false;
+    const auto [place, is_new] = object.try_emplace(key);
+    if (!is_new) fault = "key \"" + key + "\" occurs twice in one object";
+    of_key_ = &place->second;
+    return is_new;
   }
-  bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
+  bool parse_error(std::size_t position, const std::string& token, const Tree::exception& error) override {
     // "[json.exception.parse_error.101] parse error at line 3, column 5: …": the part for people starts after "at ".
     const std::string what = error.what();
     const auto at = what.find(" at ");
-    const bool is_too_large = dynamic_cast<const Json::out_of_range*>(&error) != nullptr;
+    const bool is_too_large = dynamic_cast<const Tree::out_of_range*>(&error) != nullptr;
     if (position > size_ && !is_too_large) {  // it asked for more
       fault = size_ == 0 ? "the file is empty"
                          : "the text is cut off after " + std::to_string(size_) +
@@ -490,29 +508,41 @@ class FaultFinder : public Json::json_sax_t {
   }
 
  private:
-  bool open() {
-    keys_.emplace_back();
-    if (keys_.size() <= deepest) return count();
-    fault = "more than " + std::to_string(deepest) + " levels";
-    return false;
+  /// Puts a value where the text has it; null where there are too many.
+  Tree* put(Tree&& value) {
+    if (++values_ > most_values) {
+      fault = "more than " + std::to_string(most_values) + " values";
+      return nullptr;
+    }
+    if (open_.empty()) return &(tree_ = std::move(value));
+    if (open_.back()->is_object()) return &(*of_key_ = std::move(value));
+    return &open_.back()->get_ref<Tree::array_t&>().emplace_back(std::move(value));
+  }
+  bool add(Tree&& value) { return put(std::move(value)) != nullptr; }
+  bool open(Tree&& empty) {
+    if (open_.size() == deepest) {
+      fault = "more than " + std::to_string(deepest) + " levels";
+      return false;
+    }
+    Tree* const placed = put(std::move(empty));
+    if (placed != nullptr) open_.push_back(placed);
+    return placed != nullptr;
   }
   bool close() {
-    keys_.pop_back();
+    open_.pop_back();
     return true;
   }
-  bool count() {
-    if (++values_ <= most_values) return true;
-    fault = "more than " + std::to_string(most_values) + " values";
-    return false;
-  }
+  Tree& tree_;
   std::size_t size_;  ///< of the text
   std::size_t values_ = 0;
-  std::vector<std::set<std::string>> keys_;  // of the objects around
+  std::vector<Tree*> open_;  ///< the objects and arrays around; each is the last value of the one above it
+  Tree* of_key_ = nullptr;
 };
 
-Json parse(const std::string& text) {
-  if (const std::string fault = json_fault(text); !fault.empty()) throw std::runtime_error("not JSON: " + fault);
-  return Json::parse(text);
+Tree parse(const std::string& text) {
+  Tree tree;
+  if (const std::string fault = parse_json(text, tree); !fault.empty()) throw std::runtime_error("not JSON: " + fault);
+  return tree;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -526,16 +556,16 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 template <class T>
-T from_tree(const Json& tree, UnknownNames unknown) {
+T from_tree(const Tree& tree, UnknownNames unknown) {
   T value;
-  Reader reader(tree, "", unknown);
+  const Place document;
+  Reader reader(tree, document, unknown);
   describe(reader, value);
   return value;
 }
 
 template <class T>
-T versioned(const std::string& text, const std::string& what, UnknownNames unknown) {
-  const Json tree = parse(text);
+T versioned(const Tree& tree, const std::string& what, UnknownNames unknown) {
   if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + std::string(tree.type_name()));
   const auto version = tree.find("schema_version");
   if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
@@ -549,12 +579,17 @@ T versioned(const std::string& text, const std::string& what, UnknownNames unkno
 
 }  // namespace
 
-std::string json_fault(const std::string& text, bool comments) {
+std::string parse_json(const std::string& text, nlohmann::json& tree, bool comments) {
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos)  // where the library would end the text
     return "byte " + std::to_string(nul + 1) + ": control character NUL";
-  FaultFinder finder(text.size());
-  Json::sax_parse(text, &finder, Json::input_format_t::json, true, comments);
-  return finder.fault;
+  Builder builder(tree, text.size());
+  Tree::sax_parse(text, &builder, Tree::input_format_t::json, true, comments);
+  return builder.fault;
+}
+
+std::string json_fault(const std::string& text, bool comments) {
+  Tree tree;
+  return parse_json(text, tree, comments);
 }
 
 bool holds_record_lines(const std::string& text) {
@@ -563,8 +598,8 @@ bool holds_record_lines(const std::string& text) {
                     key = open == std::string::npos ? open : text.find_first_not_of(blank, open + 1);
   if (key != std::string::npos && text.compare(key, 17, "\"schema_version\":") == 0) return false;  // as we write it
   const std::string first = text.substr(0, text.find('\n'));
-  if (!json_fault(first).empty()) return false;
-  const Json line = Json::parse(first);
+  Tree line;
+  if (!parse_json(first, line).empty()) return false;
   return line.is_object() && line.contains("workload") && !line.contains("schema_version");
 }
 
@@ -599,10 +634,16 @@ std::string to_json_line(const HostInfo& host) { return compact(to_tree(host)); 
 std::string to_json_line(const DeviceEntry& device) { return compact(to_tree(device)); }
 
 Report report_from_json(const std::string& text, UnknownNames unknown) {
-  return versioned<Report>(text, "report", unknown);
+  return report_from_tree(parse(text), unknown);
 }
 
-RunStart run_start_from_json(const std::string& text) { return versioned<RunStart>(text, "run", UnknownNames::refused); }
+Report report_from_tree(const nlohmann::json& tree, UnknownNames unknown) {
+  return versioned<Report>(tree, "report", unknown);
+}
+
+RunStart run_start_from_json(const std::string& text) {
+  return versioned<RunStart>(parse(text), "run", UnknownNames::refused);
+}
 
 Record record_from_json(const std::string& text) { return from_tree<Record>(parse(text), UnknownNames::refused); }
 HostInfo host_from_json(const std::string& text) { return from_tree<HostInfo>(parse(text), UnknownNames::refused); }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -45,27 +44,56 @@ void cut_strings(Json& json) {
   }
 }
 
-/// Of long lists of numbers the least, the greatest, one of each type: any rule turns on these. False: none was long.
-bool thin(Json& json) {
-  constexpr std::size_t longest = 1000;
-  bool any = false;
-  if (!json.is_array() || json.size() <= longest ||
-      !std::ranges::all_of(json, [](const Json& item) { return item.is_number() || item.is_null(); })) {
-    if (json.is_structured())
-      for (Json& item : json) any = thin(item) || any;
-    return any;
+/// Whether a rule can tell the two apart only by the sizes of numbers: the same keys, lengths, texts, and types of numbers,
+/// where "1.0" may pass for an integer and "1.5" does not.
+bool are_alike(const Json& a, const Json& b) {
+  if (a.type() != b.type()) return false;
+  if (a.is_number_float()) {
+    const auto is_whole = [](const Json& number) { return number.get<double>() == std::trunc(number.get<double>()); };
+    return is_whole(a) == is_whole(b);
   }
-  auto& items = json.get_ref<Json::array_t&>();
-  std::map<std::pair<Json::value_t, bool>, std::pair<Json, Json>> ends;  // "1.0" may pass for an integer, "1.5" not
-  for (const Json& item : items) {
-    const bool whole = item.is_null() || item.get<double>() == std::trunc(item.get<double>());
-    auto& [least, greatest] = ends.try_emplace({item.type(), whole}, item, item).first->second;
+  if (a.is_number()) return true;
+  if (a.is_array()) return std::ranges::equal(a, b, are_alike);
+  if (!a.is_object()) return a == b;
+  const auto &of_a = a.get_ref<const Json::object_t&>(), &of_b = b.get_ref<const Json::object_t&>();
+  return std::ranges::equal(of_a, of_b, [](const auto& one, const auto& other) {
+    return one.first == other.first && are_alike(one.second, other.second);
+  });
+}
+
+/// Takes the least and the greatest of each number of an item like both.
+void widen(Json& least, Json& greatest, const Json& item) {
+  if (item.is_number()) {
     if (item < least) least = item;
     if (greatest < item) greatest = item;
+  } else if (item.is_structured()) {
+    auto low = least.begin(), high = greatest.begin();
+    for (const Json& inner : item) widen(*low++, *high++, inner);
   }
+}
+
+/// Of long lists two items of each kind, with the least and the greatest of its numbers: the rules of the schemas judge an
+/// item by its kind and by limits of its numbers, each for itself. Kinds that come late in a list of many are all kept.
+/// False: nothing was long.
+bool thin(Json& json) {
+  constexpr std::size_t longest = 1000, most_kinds = 64;
+  bool any = false;
+  if (json.is_structured())
+    for (Json& item : json) any = thin(item) || any;
+  if (!json.is_array() || json.size() <= longest) return any;
+  std::vector<std::pair<Json, Json>> kinds;
   Json::array_t kept;
-  for (auto& [type, end] : ends) kept.push_back(std::move(end.first)), kept.push_back(std::move(end.second));
-  items = std::move(kept);
+  for (Json& item : json) {
+    const auto known = std::ranges::find_if(kinds, [&](const auto& kind) { return are_alike(kind.first, item); });
+    if (known != kinds.end())
+      widen(known->first, known->second, item);
+    else if (kinds.size() < most_kinds)
+      kinds.emplace_back(item, item);
+    else
+      kept.push_back(std::move(item));
+  }
+  for (auto& [least, greatest] : kinds) kept.push_back(std::move(least)), kept.push_back(std::move(greatest));
+  json.get_ref<Json::array_t&>() = std::move(kept);
   return true;
 }
 
@@ -182,9 +210,13 @@ std::string in_words(const std::string& what, const Json* schema, const Json& va
 
 }  // namespace
 
-std::vector<SchemaViolation> schema_violations(const std::string& document_text, const std::string& schema_text) {
+std::vector<SchemaViolation> schema_violations(const std::string& document, const std::string& schema) {
+  return schema_violations(Json::parse(document, nullptr, true, true), document, schema);
+}
+
+std::vector<SchemaViolation> schema_violations(nlohmann::json&& document, const std::string& document_text,
+                                               const std::string& schema_text) {
   const Json schema_json = Json::parse(schema_text);
-  Json document = Json::parse(document_text, nullptr, true, true);
   cut_strings(document);
   valijson::Schema schema;
   valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);

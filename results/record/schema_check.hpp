@@ -1,6 +1,7 @@
 // A JSON text held against a draft-07 schema.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ struct SchemaViolation {
 
 /// The innermost violations: what fails deep inside is not reported once more at each level above it. Both texts are JSON.
 std::vector<SchemaViolation> schema_violations(const std::string& document, const std::string& schema);
+
+/// The same of a text that has been parsed, without comments. The tree is used up.
+std::vector<SchemaViolation> schema_violations(nlohmann::json&& document, const std::string& document_text,
+                                               const std::string& schema);
 
 /// The same, a line each: "/records/0/id: …". Comments are allowed in the document.
 std::vector<std::string> schema_faults(const std::string& document, const std::string& schema);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "results/analysis/conditions.hpp"
+#include "results/record/json_tree.hpp"
 #include "results/record/later_fields.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
@@ -87,16 +88,20 @@ Validation check_whole(Report& report, const std::string& plan_sha256, const std
   return found.take();
 }
 
-/// For the parser: false at what takes nearly all of a report, and is not looked at in this form.
-bool is_no_records(int depth, Json::parse_event_t event, const Json& key) {
-  return depth != 1 || event != Json::parse_event_t::key || key != "records";
+/// Of a document that may be anything.
+Json plan_sha256_of(const Json& document) {
+  const auto member = [](const Json& json, const char* key) {
+    return json.is_object() ? json.value(key, Json()) : Json();
+  };
+  return member(member(document, "plan"), "sha256");
 }
 
 /// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
+/// `document`: of `text`; it is used up.
 template <class Check>
-Validation validate(const std::string& document, const std::string& schema, Check check) {
+Validation validate(Json&& document, const std::string& text, const std::string& schema, Check check) {
   Validation found;
-  for (const SchemaViolation& one : schema_violations(document, schema))
+  for (const SchemaViolation& one : schema_violations(std::move(document), text, schema))
     found.violations.push_back({"schema", one.pointer.empty() ? "/" : one.pointer, one.what});
   if (!found.violations.empty()) return found;
   try {
@@ -128,25 +133,28 @@ Validation validate_report(const std::string& text) {
 
 Validation validate_report(const std::string& text, std::optional<Report>& report) {
   report.reset();
-  if (const std::string fault = json_fault(text); !fault.empty())
+  Json document;
+  if (const std::string fault = parse_json(text, document); !fault.empty())
     return {.violations = {{"not_json", "", "not JSON: " + fault}}};
-  const Json document = Json::parse(text, is_no_records);
+  std::string why_unreadable;
+  try {
+    report = report_from_tree(document, UnknownNames::left_out);
+  } catch (const std::runtime_error& error) {
+    why_unreadable = error.what();
+  }
   SchemaOfAge schema{report_schema_json, {}};
   bool is_newer = false;
-  if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
-    try {
-      report = report_from_json(text, UnknownNames::left_out);  // says best what is wrong with the text as a whole
-    } catch (const std::runtime_error& error) {
-      return {.violations = {{"unreadable", "", error.what()}}};
-    }
-    const auto version = document["schema_version"].get<std::string>();
-    is_newer = is_newer_minor(version, schema_version);
-    schema = schema_of_age(text, report_schema_json, version, schema_version);
+  const Json version = document.is_object() ? document.value("schema_version", Json()) : Json();
+  if (version != schema_version) {
+    if (!report) return {.violations = {{"unreadable", "", why_unreadable}}};  // says best what is wrong with the whole
+    is_newer = is_newer_minor(version.get<std::string>(), schema_version);
+    schema = schema_of_age(text, report_schema_json, version.get<std::string>(), schema_version);
   }
-  Validation found = validate(text, schema.text, [&] {
-    if (!report) report = report_from_json(text, UnknownNames::left_out);
+  const Json plan_sha256 = plan_sha256_of(document);
+  Validation found = validate(std::move(document), text, schema.text, [&] {
+    if (!report) throw std::runtime_error(why_unreadable);
     try {
-      return check_whole(*report, document["plan"]["sha256"], schema.missing_fields, is_newer);
+      return check_whole(*report, plan_sha256, schema.missing_fields, is_newer);
     } catch (...) {
       report.reset();  // in whatever state it is
       throw;
@@ -154,12 +162,12 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
   });
   if (is_newer)
     found.warnings.push_back({"schema_newer", "/schema_version",
-                              document["schema_version"].dump() + " is newer than " + schema_version +
+                              version.dump() + " is newer than " + schema_version +
                                   ", which this program knows: newer fields were not checked"});
   for (const MissingField& field : schema.missing_fields)
     found.warnings.push_back({"field_of_later_version", field.pointer,
                               "absent: schema version " + field.since + " brought it, the report is of " +
-                                  document["schema_version"].get<std::string>()});
+                                  version.get<std::string>()});
   found.missing_fields = std::move(schema.missing_fields);
   return found;
 }
@@ -185,7 +193,8 @@ Validation validate_record_lines(const std::string& text) {
     document["records"].push_back(Json::parse(text.substr(begin, end - begin)));
     begin = end + 1;
   }
-  Validation found = validate(document.dump(), schema.dump(), [&] {
+  const std::string whole = document.dump();
+  Validation found = validate(std::move(document), whole, schema.dump(), [&] {
     Findings of_records;
     check_unique(lines.records, of_records);
     check_records(lines.records, lines_of(lines.records), {}, false, of_records);

@@ -1,5 +1,8 @@
-"""`trainwatt meter` over counters that are set to another value, stop, or are updated once a second."""
+"""`trainwatt meter` over counters that are set to another value, stop, or are updated once a second.
+
+The windows last a few seconds, or TRAINWATT_TEST_METER_SECONDS where that is more; then what the meter printed is shown, too."""
 import contextlib
+import os
 import subprocess
 import time
 import unittest
@@ -8,6 +11,12 @@ from fake_node import FakeNode
 from support import BIN, HANG, Case, environment, eventually, tool
 
 WATTS = 150
+WINDOW = float(os.environ.get("TRAINWATT_TEST_METER_SECONDS", 0))
+
+
+def wait(least, share):
+    """`least` seconds, or this share of a longer window."""
+    time.sleep(max(least, share * WINDOW))
 
 
 class Counters(Case):
@@ -25,7 +34,9 @@ class Counters(Case):
             self.assertTrue(eventually(begun.exists), "the command begins")
             yield node
             ended.touch()
-            _, stderr = process.communicate(timeout=HANG)
+            stdout, stderr = process.communicate(timeout=HANG)
+        if WINDOW:
+            print(stdout, stderr, sep="\n", flush=True)
         self.assertEqual(process.returncode, 0, stderr)
         self.assert_ran(tool("validate", self.out / "report.json"))
 
@@ -35,6 +46,9 @@ class Counters(Case):
         [trial] = record["trials"]
         [row] = [row for row in trial["energy"] if row["domain"] == "rapl:package-0"]
         lies = row["energy_j"] is not None and abs(row["energy_j"] - WATTS * trial["window_s"]) > row["uncertainty_j"]
+        if WINDOW:
+            print(f"{trial['window_s']:.3f} s: {row['energy_j']} J ± {row['uncertainty_j']} J ({row['reason'] or 'no reason'}); "
+                  f"drawn: {WATTS * trial['window_s']:.2f} J", flush=True)
         return record, row, lies
 
     def assert_refused(self, reason):
@@ -49,31 +63,31 @@ class Counters(Case):
 
     def test_a_counter_that_is_set_back_has_no_joules(self):
         with self.metered() as node:
-            time.sleep(1)
+            wait(1, 0.5)
             node.set_by_uj = -500_000_000  # more than it counts between two readings, however late they come
             self.assertTrue(eventually(lambda: node.set_by_uj == 0))
-            time.sleep(1)
+            wait(1, 0.5)
         self.assert_refused("reset")
 
     def test_a_counter_that_freezes_has_no_joules(self):
         with self.metered() as node:
-            time.sleep(1)
+            wait(1, 0.5)
             node.stopped.set()
-            time.sleep(4)
+            wait(4, 0.5)
         self.assert_refused("stalled")
 
     def test_a_counter_that_pauses_has_no_joules(self):
         with self.metered() as node:
-            time.sleep(1)
+            wait(1, 0.4)
             node.stopped.set()
-            time.sleep(4)
+            wait(4, 0.2)
             node.stopped.clear()
-            time.sleep(1)
+            wait(1, 0.4)
         self.assert_refused("stalled")
 
     def test_a_counter_that_is_updated_once_a_second_has_joules_that_hold_the_truth(self):
         with self.metered(period=1):
-            time.sleep(5)
+            wait(5, 1)
         record, row, lies = self.package()
         self.assertIsNotNone(row["energy_j"], row)
         self.assertFalse(lies, row)

@@ -76,7 +76,7 @@ class Decision(Case):
         """Of each report and of each comparison, as wide as a laptop and as a phone."""
         program = browser.find()
         if program is None:
-            page_test.skip("no Chromium is installed (chromium)")
+            self.skipTest("no Chromium is installed (chromium)")
         page_test.PICTURES.mkdir(parents=True, exist_ok=True)
         prices = self.folder / "prices.json"
         prices.write_text(json.dumps({"currency": "EUR", "electricity_per_kwh": 0.3, "carbon_g_per_kwh": 400, "systems": {"any": {"rent_per_month": 100}}}))
@@ -98,7 +98,7 @@ class Decision(Case):
     def test_metrics_and_schema_by_others(self):
         """By promtool, and by a second implementation of JSON Schema."""
         if not shutil.which("promtool"):
-            page_test.skip("promtool is not installed (prometheus)")
+            self.skipTest("promtool is not installed (prometheus)")
         check = "import json, sys, jsonschema; schema, *files = [json.load(open(name)) for name in sys.argv[1:]]\n" \
                 "for file in files: jsonschema.Draft7Validator(schema).validate(file)"
         paths = [path for pair in self.pairs().values() for path in pair]
@@ -113,7 +113,7 @@ class Decision(Case):
         done = subprocess.run([TESTS / "results" / "record" / "schema_python.sh", script, TESTS.parent / "results" / "schema" / "report.schema.json", *paths],
                               capture_output=True, text=True, timeout=50)
         if done.returncode == 77:
-            page_test.skip("jsonschema is not installed (python3-jsonschema)")
+            self.skipTest("jsonschema is not installed (python3-jsonschema)")
         self.assert_ran(done)
 
     def test_from_runs_to_a_decision(self):

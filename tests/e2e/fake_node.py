@@ -5,8 +5,9 @@ import pathlib
 import subprocess
 import threading
 import time
+import unittest
 
-from support import HANG, skip_program
+from support import HANG
 
 RANGE_UJ = 262_143_328_850
 WIDTH = 32
@@ -70,14 +71,14 @@ class Under:
         return [*words, "--"]
 
     def or_skip(self):
-        """Ends the test program as skipped where this cannot be: for CTest entries of one class."""
+        """Skips the test where this cannot be."""
         try:
             done = subprocess.run([*self.command(), "true"], capture_output=True, timeout=HANG)
             why = "bubblewrap may not mount here (a chroot or container without mount rights)" if done.returncode else ""
         except FileNotFoundError:
             why = "bubblewrap (bwrap) is not installed"
         if why:
-            skip_program(why)
+            raise unittest.SkipTest(why)
 
 
 class FakeAmdNode(Under):

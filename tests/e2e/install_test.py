@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from fake_node import Under
-from support import mpirun, skip_program
+from support import mpirun
 
 BUILD = pathlib.Path(os.environ["TRAINWATT_BIN"]).parent
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -124,7 +124,7 @@ class Packages(unittest.TestCase):
     def test_debian_packages(self):
         """The tool's package needs no MPI; both unpack into programs that start."""
         if not shutil.which("dpkg-shlibdeps"):
-            skip_program("no dpkg-shlibdeps (Debian package dpkg-dev)")
+            self.skipTest("no dpkg-shlibdeps (Debian package dpkg-dev)")
         with tempfile.TemporaryDirectory(prefix="trainwatt-deb-") as name:
             folder = pathlib.Path(name)
             done = call("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder, cwd=folder)
@@ -154,7 +154,7 @@ class Tarball(unittest.TestCase):
 
     def test_runs_from_two_folders(self):
         if not shutil.which("patchelf"):
-            skip_program("no patchelf")
+            self.skipTest("no patchelf")
         done = self.package("--tarball", "--build", BUILD, "--out", self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         tarball, = self.folder.glob("*.tar.gz")
@@ -216,7 +216,7 @@ class Tarball(unittest.TestCase):
 
     def test_bad_input(self):
         if not shutil.which("patchelf"):
-            skip_program("no patchelf")
+            self.skipTest("no patchelf")
         file = self.folder / "file"
         file.touch()
         unfinished = self.folder / "build"

@@ -1,7 +1,10 @@
 """One global batch, however it is split: the same losses within float32 rounding."""
+import array
+import json
+import math
 import unittest
 
-from support import Case, run, said_codes, skip_program, tool
+from support import Case, run, said_codes, tool
 
 
 class Steps(Case):
@@ -44,7 +47,7 @@ class Deterministic(Steps):
             self.assert_ran(process)
             [record] = self.report(out)["records"]
             if precision == "bf16" and record["verdict"]["status"] == "unsupported":
-                skip_program("no bf16 on this CPU")
+                self.skipTest("no bf16 on this CPU")
             self.assertIs(record["execution"]["deterministic"], True)
             [trial] = record["trials"]
             self.assertEqual(len(trial["loss"]), 8)
@@ -123,6 +126,77 @@ class HowStepsAreRun(Steps):
         self.assertEqual(len(plain), len(half))
         shown = " ".join(tool("show", self.last / "report.json").stdout.split())
         self.assertIn("loss scale 65536 at the end, 0 steps skipped", shown)
+
+
+class ExportStep(Case):
+    """--export-step by one rank and by two."""
+
+    def exported(self, model, ranks, accumulate):
+        """The folder with step.json and the tensors, and what was printed beside it."""
+        out = self.folder / f"{model}-{ranks}-{accumulate}"
+        process = run("--device", "cpu", "--model", model, "--micro-batch", 4, "--accumulate", accumulate, "--threads", 1,
+                      "--deterministic", "yes", "--export-step", out, ranks=ranks)
+        self.assert_ran(process)
+        self.assertFalse(out.with_name(out.name + ".partial").exists())
+        return out, json.loads((out / "step.json").read_text()), process.stderr
+
+    @staticmethod
+    def tensors(path):
+        """The tensors of a safetensors file by name. It has the header's length, the header, the data."""
+        data = path.read_bytes()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        types = {"F32": "f", "I64": "q"}
+        found = {}
+        for name, entry in json.loads(data[8:begin]).items():
+            if name != "__metadata__":
+                first, last = entry["data_offsets"]
+                found[name] = array.array(types[entry["dtype"]], data[begin + first:begin + last])
+        return found
+
+    def assert_near(self, one, two, most):
+        """‖a − b‖ / ‖b‖ of all tensors together: single gradients may be zero but for rounding."""
+        self.assertEqual(list(one), list(two))
+        pairs = [pair for name in one for pair in zip(one[name], two[name], strict=True)]
+        norm = math.sqrt(math.fsum(b * b for _, b in pairs))
+        self.assertGreater(norm, 0)
+        self.assertLess(math.sqrt(math.fsum((a - b) ** 2 for a, b in pairs)) / norm, most)
+
+    def assert_same_step(self, model):
+        """Returns both exports; each of one global batch of two micro-batches."""
+        (one, of_one, _), (two, of_two, said) = self.exported(model, None, 2), self.exported(model, 2, 1)
+        for file in ("weights.safetensors", "batch.safetensors"):
+            self.assertEqual((one / file).read_bytes(), (two / file).read_bytes(), file)
+        self.assertEqual((of_one["ranks"], of_one["accumulate"], of_two["ranks"], of_two["accumulate"]), (1, 2, 2, 1))
+        for key in ("loss", "gradient_norm"):  # of all ranks
+            self.assertAlmostEqual(of_two[key] / of_one[key], 1, delta=1e-5, msg=key)
+        for file in ("gradients", "updated"):
+            values = [self.tensors(folder / f"{file}.safetensors") for folder in (one, two)]
+            learned = [{name: tensor for name, tensor in found.items() if ".running_" not in name} for found in values]
+            self.assert_near(*learned, 1e-4)
+        return one, two, of_two, said
+
+    def test_a_transformer(self):
+        one, two, step, said = self.assert_same_step("gpt2-tiny")
+        self.assertNotIn("relu_sides", step, "it has no ReLU")
+        self.assertNotIn("export-incomplete", said)
+        self.assertEqual(*(sorted(file.name for file in folder.iterdir()) for folder in (one, two)))
+
+    def test_a_cnn_says_what_is_left_out(self):
+        _, two, step, said = self.assert_same_step("resnet-tiny")
+        self.assertIs(step["relu_sides"], False)
+        self.assertIn("several ranks", step["relu_sides_reason"])
+        self.assertEqual(said_codes(said, "warning"), ["export-incomplete"])
+        self.assertIn(f"relu.safetensors is left out: {step['relu_sides_reason']}", said)
+        alone, of_alone, nothing = self.exported("resnet-tiny", None, 1)
+        self.assertIs(of_alone["relu_sides"], True)
+        self.assertEqual(said_codes(nothing, "warning"), [])
+        self.assertEqual({file.name for file in alone.iterdir()} - {file.name for file in two.iterdir()}, {"relu.safetensors"})
+        # Running statistics are those of the first rank, which has seen its own micro-batch alone.
+        of_first, of_rank = (self.tensors(folder / "updated.safetensors") for folder in (alone, two))
+        running = [name for name in of_first if ".running_" in name]
+        self.assertTrue(running)
+        for name in running:
+            self.assertEqual(of_first[name], of_rank[name], name)
 
 
 class RanksAsAnAxis(Case):

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import time
+import unittest
 
-from support import HANG, environment, eventually, only_root, skip_program
+from support import HANG, environment, eventually, only_root
 
 NODES = ("node1", "node2")
 INSIDE = "TRAINWATT_TEST_INSIDE"
@@ -58,13 +59,13 @@ def enter():
         return
     for program in ("slurmctld", "slurmd", "munged", "ip"):
         if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
-            skip_program(f"{program} is not installed (packages slurm-wlm, munge, iproute2)")
+            raise unittest.SkipTest(f"{program} is not installed (packages slurm-wlm, munge, iproute2)")
     only_root("as Slurm's daemons do")
     space = ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child",
              "--propagation", "private"]
     probe = subprocess.run([*space, "ip", "link", "add", "probe", "type", "bridge"], capture_output=True, text=True)
     if probe.returncode != 0:
-        skip_program(f"no namespaces and bridges here ({probe.stderr.strip()})")
+        raise unittest.SkipTest(f"no namespaces and bridges here ({probe.stderr.strip()})")
     # A shell is the first process: it takes leave of those whose parents are gone.
     os.environ[INSIDE] = "yes"
     os.environ["PATH"] += ":/usr/sbin:/sbin"

@@ -218,15 +218,15 @@ class EarlySignal(Slurm):
         self.assertFalse((self.out / "launch-without-point").exists())
 
 
-class Array(Slurm):
+class Elements(Slurm):
     """Elements of an array take a node each; the last of them to start has the array's own job id."""
-    ONE_NODE = ["--nodes=1", "--ntasks-per-node=1"]
+    script = ""
 
-    def array(self, tasks, *args):
-        """Submits sweep.sbatch as an array; the names of its elements by their task."""
-        text = self.cluster.run("sbatch", "--parsable", *self.ONE_NODE, f"--array=0-{tasks - 1}", "--output=log",
-                                SCRIPTS / "sweep.sbatch", *args, "--out", "out/r1", cwd=self.work).stdout
-        return [f"{int(text)}_{task}" for task in range(tasks)]
+    def array(self, tasks, *args, folder=("--out", "out/r1")):
+        """Submits the script as an array of these tasks; the names of its elements."""
+        text = self.cluster.run("sbatch", "--parsable", "--nodes=1", "--ntasks-per-node=1", f"--array={','.join(map(str, tasks))}",
+                                "--output=log", SCRIPTS / self.script, *args, *folder, cwd=self.work).stdout
+        return [f"{int(text)}_{task}" for task in tasks]
 
     def element(self, task):
         return self.work / "out" / "r1" / str(task)
@@ -240,8 +240,8 @@ class Array(Slurm):
         self.assert_ran(found)
         return self.report(self.element(task))
 
-    def test_three_elements_share_one_folder(self):
-        elements = self.array(3, *TINY, "--steps", 3)
+    def three_elements(self):
+        elements = self.array(range(3), *TINY, "--steps", 3)
         for element in elements:
             self.end(element, "COMPLETED")
         reports = [self.assert_complete(task) for task in range(3)]
@@ -251,8 +251,9 @@ class Array(Slurm):
         self.assertEqual(sorted(path.name for path in (self.work / "out" / "r1").iterdir()), ["0", "1", "2"])
         self.assertFalse([name for name in os.listdir(self.work / "out") if name != "r1"])
 
-    def test_one_element_is_queued_again_alone(self):
-        elements = self.array(2, *SWEEP)
+    def two_that_run(self):
+        """The elements of an array of two that have each finished a point, and the task of that whose job id is the array's."""
+        elements = self.array(range(2), *SWEEP)
         ids = None
 
         def both_run():
@@ -260,29 +261,76 @@ class Array(Slurm):
             ids = [self.cluster.job(element)["JobId"] for element in elements]
             return all(self.lines_of(task) for task in range(2))
         self.assertTrue(eventually(both_run), self.log())
-        # The one whose job id is the array's.
-        again = ids.index(elements[0].split("_")[0])
+        return elements, ids.index(elements[0].split("_")[0])
+
+    def assert_untouched(self, element, task):
+        self.assertEqual(self.end(element, "COMPLETED")["Restarts"], "0")
+        report = self.assert_complete(task)
+        self.assertIsNone(report["parts"], "one launch")
+        self.assertEqual(len(report["records"]), POINTS)
+
+    def assert_resumed(self, task, before):
+        self.assertEqual(self.lines_of(task)[:len(before)], before, "what was finished is kept byte for byte")
+        parts = self.assert_complete(task)["parts"]
+        self.assertEqual([len(part["points"]) for part in parts], [len(before), POINTS - len(before)])
+
+
+class Array(Elements):
+    script = "sweep.sbatch"
+
+    def test_three_elements_share_one_folder(self):
+        self.three_elements()
+
+    def test_one_element_is_queued_again_alone(self):
+        elements, again = self.two_that_run()
         healthy = 1 - again
         self.cluster.run("scancel", "--signal=USR1", "--batch", elements[again])
         requeued = self.wait(elements[again], "PENDING", *ENDED)
         self.assertEqual((requeued["JobState"], requeued["Restarts"]), ("PENDING", "1"), self.log())
         before = self.lines_of(again)
-        self.assertEqual(self.end(elements[healthy], "COMPLETED")["Restarts"], "0")
-        self.assertIsNone(self.assert_complete(healthy)["parts"], "one launch")
+        self.assert_untouched(elements[healthy], healthy)
         self.cluster.start_now(elements[again])
         self.assertEqual(self.end(elements[again], "COMPLETED")["Restarts"], "1")
-        report = self.assert_complete(again)
-        self.assertEqual([len(part["points"]) for part in report["parts"]], [len(before), POINTS - len(before)])
+        self.assert_resumed(again, before)
 
     def test_one_element_is_cancelled_alone(self):
-        elements = self.array(3, *SWEEP)
+        elements = self.array(range(3), *SWEEP)
         self.assertTrue(eventually(lambda: self.lines_of(1)), self.log())
         self.cluster.run("scancel", elements[1])
         self.assertEqual(self.end(elements[1], "CANCELLED")["Restarts"], "0")
         for task in (0, 2):
-            self.assertEqual(self.end(elements[task], "COMPLETED")["Restarts"], "0")
-            self.assertEqual(len(self.assert_complete(task)["records"]), POINTS)
+            self.assert_untouched(elements[task], task)
         self.assertEqual(self.cluster.state(elements[1]), "CANCELLED")
+
+
+class TrainArray(Elements):
+    script = "train.sbatch"
+
+    def test_three_elements_share_one_folder(self):
+        self.three_elements()
+
+    def test_one_element_is_cut_short_alone_and_submitted_again(self):
+        elements, cut = self.two_that_run()
+        self.cluster.run("scancel", "--signal=USR1", "--batch", elements[cut])
+        ended = self.end(elements[cut], "FAILED")
+        self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
+        self.assertIn(f"submit it again with --array={cut} and --resume out/r1\n", self.log())
+        before = self.lines_of(cut)
+        self.assertIn(len(before), range(1, POINTS))
+        self.assert_untouched(elements[1 - cut], 1 - cut)
+        [again] = self.array([cut], *SWEEP, folder=("--resume", "out/r1"))
+        self.end(again, "COMPLETED")
+        self.assert_resumed(cut, before)
+
+    def test_one_element_that_slurm_queues_again_resumes_alone(self):
+        elements, again = self.two_that_run()
+        self.cluster.run("scontrol", "requeue", elements[again])  # as after a node failure
+        self.wait(elements[again], "PENDING")
+        self.assert_untouched(elements[1 - again], 1 - again)
+        before = self.lines_of(again)
+        self.cluster.start_now(elements[again])
+        self.assertEqual(self.end(elements[again], "COMPLETED")["Restarts"], "1")
+        self.assert_resumed(again, before)
 
 
 class Repeat(Slurm):

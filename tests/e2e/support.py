@@ -172,15 +172,9 @@ def eventually(condition, seconds=HANG):
     return False
 
 
-def skip_program(why):
-    """Ends the test program as skipped, for CTest entries all of whose tests cannot be."""
-    print(f"\nskip: {why}", flush=True)  # a line of its own: scripts/test reads the reason from it
-    os._exit(77)
-
-
 def only_root(why="as the driver's settings do"):
     if os.geteuid() != 0:
-        skip_program(f"needs root, {why}")
+        raise unittest.SkipTest(f"needs root, {why}")
 
 
 class Case(unittest.TestCase):

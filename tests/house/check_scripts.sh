@@ -375,11 +375,43 @@ printf '%s\n' '# fixture' '^gpu\. | no CUDA device' >"$work/listed"
 expect 0 '1 passed, 0 failed, 1 skipped' report "$work/listed" "$here/fixtures/results/skipped.xml"
 expect 0 'skipped  1 × gpu: no CUDA device: "none" & nothing' report "$work/listed" "$here/fixtures/results/skipped.xml"
 expect 1 'NOT LISTED for fixture  gpu.Device.copies' report /dev/null "$here/fixtures/results/skipped.xml"
+expect 1 'NOT LISTED for fixture  gpu.pages: no screen (cases of a test that passed)' \
+  report "$work/listed" "$here/fixtures/results/partly.xml"
+expect 1 '1 passed, 0 failed, 0 skipped' report "$work/listed" "$here/fixtures/results/partly.xml"
+printf '%s\n' '^gpu\.pages$ | no screen' >>"$work/listed"
+expect 0 'skipped  1 × gpu: no screen (cases of a test that passed)' report "$work/listed" "$here/fixtures/results/partly.xml"
 expect 1 'FAILED   a.Sum.fails' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 'FAILED   lost: did not run: Unable to find executable' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 '0 passed, 2 failed, 0 skipped' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 'CTest did not get that far' report "$work/listed" "$here/fixtures/results/skipped.xml" "$work/missing.xml"
 expect 1 'holds no test' report "$work/listed" /dev/null
+
+# ---- the runner of Python's cases: each skip has its line, and CTest sees a skip only where nothing passed ----
+cases() { (cd "$work" && python3 "$root/tests/skips/run_cases.py" "$@"); }
+cat >"$work/fixture_cases.py" <<'END'
+import unittest
+class Mixed(unittest.TestCase):
+    def test_passes(self): pass
+    def test_part(self):
+        with self.subTest("a part"): self.skipTest("no right\n to mount")
+class Skipped(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise unittest.SkipTest("no browser")
+    def test_passes(self): pass
+class Failing(Skipped):
+    @classmethod
+    def setUpClass(cls): pass
+    def test_fails(self): self.fail()
+    def test_skips(self): self.skipTest("no screen")
+class Empty(unittest.TestCase): pass
+END
+expect 0 'skip: no right to mount' cases fixture_cases.Mixed
+expect 77 'skip: no right to mount' cases fixture_cases.Mixed.test_part
+expect 77 'skip: no browser' cases fixture_cases.Skipped
+expect 0 'skip: no browser' cases fixture_cases.Mixed fixture_cases.Skipped
+expect 1 'skip: no screen' cases fixture_cases.Failing
+expect 1 'no case ran of fixture_cases.Empty' cases fixture_cases.Empty
+expect 1 'fixture_cases' cases fixture_cases.Absent
 
 [ "$failures" = 0 ] || { echo "$failures cases failed"; exit 1; }
 echo "all cases answered as they should"

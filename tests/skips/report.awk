@@ -1,6 +1,7 @@
 # Reads CTest's JUnit files; prints skips with their reason (those that are listed counted for each program), what failed,
-# what was slow, and as the last line
-# "N passed, N failed, N skipped". Exit 1 where a test failed, a skip is not in the list, or a file holds no test.
+# what was slow, and as the last line "N passed, N failed, N skipped". A passed test that skipped some of its cases
+# (run_cases.py) counts as passed, and its skips need the list as well.
+# Exit 1 where a test failed, a skip is not in the list, or a file holds no test.
 #   awk -v list=tests/skips/ci.txt -v environment=ci -f report.awk FILE.xml…
 # A line of the list: NAME | REASON, both regular expressions; # begins a comment.
 
@@ -18,21 +19,27 @@ function listed(name, reason,    i) {
   for (i = 1; i <= entries; ++i) if (name ~ entry_name[i] && reason ~ entry_reason[i]) return 1
   return 0
 }
+function skip(part,    i, group) {
+  if (!reasons) reason[++reasons] = status == "disabled" ? "disabled" : "no reason given"
+  for (i = 1; i <= reasons; ++i) {
+    if (!listed(name, reason[i])) {
+      ++unlisted; printf "skipped, NOT LISTED for %s  %s: %s%s\n", environment, name, reason[i], part; continue
+    }
+    group = name; sub(/\..*/, "", group); group = group ": " reason[i] part  # one line for each program and reason
+    if (!(group in times)) order[++groups] = group
+    ++times[group]
+  }
+}
 function finish() {
   ++tests
   if (status == "run") {
     ++passed
+    if (reasons) skip(" (cases of a test that passed)")
   } else if (status == "fail") {
     fail(why == "" ? "failed" : why)
   } else if (status == "disabled" || skip_message ~ /^SKIP_/) {
     ++skipped
-    if (why == "") why = status == "disabled" ? "disabled" : "no reason given"
-    if (listed(name, why)) {
-      group = name; sub(/\..*/, "", group); group = group ": " why  # one line for each program and reason
-      if (!(group in times)) order[++groups] = group
-      ++times[group]
-    }
-    else { ++unlisted; printf "skipped, NOT LISTED for %s  %s: %s\n", environment, name, why }
+    skip("")
   } else {
     fail("did not run: " skip_message)  # missing program, failed fixture: CTest calls these skipped too
   }
@@ -55,16 +62,16 @@ BEGIN {
 }
 /^\t<testcase / {
   name = attribute($0, "name"); status = attribute($0, "status"); seconds = attribute($0, "time") + 0
-  why = ""; skip_message = ""; next_is_reason = 0; inside = 1; ++files[FILENAME]; next
+  why = ""; reasons = 0; skip_message = ""; next_is_reason = 0; inside = 1; ++files[FILENAME]; next
 }
 /^\t<\/testcase>/ { if (inside) finish(); inside = 0; next }
 !inside { next }
 /^\t\t<skipped message=/ { skip_message = attribute($0, "message"); next }
 {
   text = $0; sub(/^\t\t<system-out>/, "", text)
-  if (next_is_reason) { if (why == "") why = decoded(text); next_is_reason = 0 }
+  if (next_is_reason) { reason[++reasons] = decoded(text); next_is_reason = 0 }
   else if (text ~ /: Skipped$/) next_is_reason = 1              # GoogleTest: the reason is the next line
-  else if (text ~ /^skip: / && why == "") why = decoded(substr(text, 7))  # scripts
+  else if (text ~ /^skip: /) reason[++reasons] = decoded(substr(text, 7))  # scripts and run_cases.py
   else if (status == "fail" && why == "" && text ~ /: Failure$/) why = decoded(text)
 }
 END {

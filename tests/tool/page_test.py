@@ -20,11 +20,6 @@ PICTURES = pathlib.Path(os.environ.get("TRAINWATT_SCREENSHOTS", tempfile.gettemp
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 2'> \u2028 ${evil} @DATA@ <!--"
 
 
-def skip(why):
-    print(f"\nskip: {why}", flush=True)
-    os._exit(77)
-
-
 def load(name):
     return json.loads((FIXTURES / name).read_text())
 
@@ -34,7 +29,7 @@ class Page(unittest.TestCase):
     def setUpClass(cls):
         program = browser.find()
         if program is None:
-            skip("no Chromium is installed (chromium)")
+            raise unittest.SkipTest("no Chromium is installed (chromium)")
         PICTURES.mkdir(parents=True, exist_ok=True)
         for old in (*PICTURES.glob("*.png"), *PICTURES.glob("*.pdf")):
             old.unlink()  # what is kept is of this run

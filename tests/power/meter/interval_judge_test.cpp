@@ -83,7 +83,7 @@ Judged play(const Trace& trace, Random& random) {
   // What was seen when the meter was opened: here the longest time that the jitter leaves between two updates.
   const double known_seconds = trace.update_seconds * (1 + trace.update_jitter);
   findings[0].meter = std::make_unique<StatedMeter>(known_seconds, trace.maximum_watts, trace.states_maximum);
-  IntervalJudge judge("fake:0", EnergyMethod::counter, known_seconds, trace.maximum_watts, !trace.states_maximum);
+  IntervalJudge judge(EnergyMethod::counter, known_seconds, trace.maximum_watts, !trace.states_maximum);
 
   constexpr double step = 0.0005;  // of the integration
   double now = -trace.warm_up_seconds, used_uj = 0, lost_uj = 0, true_uj = 0, shown_uj = 0;
@@ -282,7 +282,7 @@ TEST(IntervalJudge, TellsAResetFromAWrap) {
 }
 
 TEST(IntervalJudge, AWindowOfTwoReadingsIsJudgedByThem) {
-  IntervalJudge judge("fake:0", EnergyMethod::counter, 0.001, 1000, true);
+  IntervalJudge judge(EnergyMethod::counter, 0.001, 1000, true);
   judge.feed({time_of(0), 0, 0, 1});
   judge.begin();
   judge.feed({time_of(2), 2999, 0, 2});
@@ -296,7 +296,7 @@ TEST(IntervalJudge, AWindowOfTwoReadingsIsJudgedByThem) {
 }
 
 TEST(IntervalJudge, AMeterThatIsWrongAsAWholeWasNotReset) {
-  IntervalJudge judge("fake:0", EnergyMethod::counter, 0.001, 100, false);
+  IntervalJudge judge(EnergyMethod::counter, 0.001, 100, false);
   judge.feed({time_of(0), 0, 0, 0});
   judge.begin();
   for (int i = 1; i <= 20; ++i) judge.feed({time_of(0.1 * i), 40.0 * i, 0, static_cast<std::uint64_t>(i)});
@@ -304,7 +304,7 @@ TEST(IntervalJudge, AMeterThatIsWrongAsAWholeWasNotReset) {
 }
 
 TEST(IntervalJudge, PowerThatIsIntegratedIsNeverResetNorStalled) {
-  IntervalJudge judge("fake:0", EnergyMethod::integrated_power, 1, 100, false);
+  IntervalJudge judge(EnergyMethod::integrated_power, 1, 100, false);
   judge.feed({time_of(0), 0});
   judge.begin();
   double joules = 0;
@@ -317,7 +317,7 @@ TEST(IntervalJudge, PowerThatIsIntegratedIsNeverResetNorStalled) {
 
 TEST(IntervalJudge, LearnsBetweenWindowsHowLongACounterTakes) {
   const auto finding = [](double gap_seconds) {
-    IntervalJudge judge("fake:0", EnergyMethod::counter, 0.1, 1000, true);
+    IntervalJudge judge(EnergyMethod::counter, 0.1, 1000, true);
     double now = 0;
     std::uint64_t value = 0;
     const auto run = [&](double until, double gap) {
@@ -339,7 +339,7 @@ TEST(IntervalJudge, LearnsBetweenWindowsHowLongACounterTakes) {
 
 // Two readings of one value that are far apart show a gap; one reading that comes late shows none.
 TEST(IntervalJudge, AThreadThatComesLateIsNoStall) {
-  IntervalJudge judge("fake:0", EnergyMethod::counter, 0.001, 1000, true);
+  IntervalJudge judge(EnergyMethod::counter, 0.001, 1000, true);
   judge.feed({time_of(0), 0, 0, 0});
   judge.begin();
   double now = 0;
@@ -353,7 +353,7 @@ TEST(IntervalJudge, AThreadThatComesLateIsNoStall) {
 }
 
 TEST(IntervalJudge, ABreakEndsTheWindow) {
-  IntervalJudge judge("fake:0", EnergyMethod::counter, 0.001, 1000, true);
+  IntervalJudge judge(EnergyMethod::counter, 0.001, 1000, true);
   judge.feed({time_of(0), 0, 0, 0});
   judge.begin();
   judge.lose();
