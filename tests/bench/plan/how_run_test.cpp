@@ -131,7 +131,8 @@ TEST(RunsToATarget, InAConfig) {
             std::string::npos);
   EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})", {}).find("the list is empty"),
             std::string::npos);
-  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})", {}).find("exclude each other"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})", {}).find("exclude each other"),
+            std::string::npos);
   EXPECT_NE(refused(R"({"model": "gpt2-tiny", "seeds": 4})", {}).find("/seeds needs /target"), std::string::npos);
 }
 
