@@ -20,11 +20,23 @@ endfunction()
 # What hangs is ended; never what a slow or busy machine still works at: tests are to take a minute at most.
 set(tw_hang_seconds 600)
 
+# tw_merged(NAME) : the sources of NAME are compiled eight at a time, as one, so that what their headers declare and instantiate is
+# compiled once. For tests only, in Release (scripts/test); the other presets compile each source alone.
+function(tw_merged name)
+  get_target_property(sources ${name} SOURCES)
+  list(LENGTH sources count)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND count GREATER 1)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)  # by names of the source beside
+  endif()
+endfunction()
+
 # tw_test(NAME LABEL room SOURCES... [LINK targets...]) : a GoogleTest program, its cases discovered by CTest.
 function(tw_test name)
   cmake_parse_arguments(ARG "ALONE" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   tw_target(${name})
+  tw_merged(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT ${tw_hang_seconds}

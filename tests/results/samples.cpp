@@ -343,4 +343,8 @@ Report sample_target_report() {
   return report;
 }
 
+bool has(const Record& record, const char* flag) {
+  return has_flag(record, FlagName(flag));
+}
+
 }  // namespace tw::testing

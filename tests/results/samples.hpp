@@ -25,4 +25,7 @@ results::Record sample_target_record();
 /// That one, and one of images that missed its target with its second seed.
 results::Report sample_target_report();
 
+/// Whether the record has the flag of this name.
+bool has(const results::Record& record, const char* flag);
+
 }  // namespace tw::testing

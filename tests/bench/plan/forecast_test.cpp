@@ -17,12 +17,12 @@ using namespace results;
 
 namespace {
 
-RunPlan plan_of(const char* suite, int ranks = 2) { return make_plan(suite_request(suite), ranks, "cpu"); }
+RunPlan plan_of_suite(const char* suite, int ranks = 2) { return make_plan(suite_request(suite), ranks, "cpu"); }
 const auto anywhere = [](const Point&) { return std::string(); };
 const auto nobody_knows = [](const Point&) { return std::optional<double>(); };
 
 TEST(Forecast, WindowsAddUp) {
-  RunPlan plan = plan_of("quick");
+  RunPlan plan = plan_of_suite("quick");
   plan.measurement.window_seconds = 10;
   plan.measurement.trials = 3;
   plan.measurement.ceiling_seconds = 4;
@@ -42,7 +42,7 @@ TEST(Forecast, SuitesForAClaimHaveTheTrialsAndTheTime) {
   for (const auto& [suite, trials, most_seconds] :
        {std::tuple("quick", least_replicates, 120.0), std::tuple("standard", least_replicates, 3600.0),
         std::tuple("procurement", least_replicates, 4 * 3600.0)}) {
-    const RunPlan plan = plan_of(suite);
+    const RunPlan plan = plan_of_suite(suite);
     EXPECT_EQ(plan.measurement.trials, trials) << suite;
     const Forecast made = forecast(plan, 1, anywhere, nobody_knows);
     EXPECT_EQ(made.unknown(), 0) << suite;
@@ -53,7 +53,7 @@ TEST(Forecast, SuitesForAClaimHaveTheTrialsAndTheTime) {
 }
 
 TEST(Forecast, AWindowIsNotShorterThanItsStep) {
-  RunPlan plan = plan_of("quick");
+  RunPlan plan = plan_of_suite("quick");
   plan.points.resize(1);
   plan.measurement.window_seconds = 2, plan.measurement.trials = 3, plan.measurement.warmup_steps = 3;
   plan.measurement.ceiling_seconds = 0;
@@ -102,11 +102,11 @@ TEST(Forecast, WhatASearchLacksIsNamed) {
   EXPECT_EQ(search_obstacle(plan, made), "");
   for (PointForecast& point : made.points) point.obstacle = point.id.find("clock") == std::string::npos ? "" : "no";
   EXPECT_EQ(search_obstacle(plan, made), "none of its settings can be changed");
-  EXPECT_EQ(search_obstacle(plan_of("quick"), made), "");
+  EXPECT_EQ(search_obstacle(plan_of_suite("quick"), made), "");
 }
 
 TEST(Forecast, WhatCannotRunTakesNoTime) {
-  const RunPlan plan = plan_of("procurement");
+  const RunPlan plan = plan_of_suite("procurement");
   const Forecast made = forecast(
       plan, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
   EXPECT_EQ(made.runs(), static_cast<int>(plan.points.size()) * 5 / 6);
@@ -117,7 +117,7 @@ TEST(Forecast, WhatCannotRunTakesNoTime) {
 }
 
 TEST(Forecast, TargetsAreBoundsWhereAPaceIsKnownAndOpenWhereNot) {
-  const RunPlan plan = plan_of("convergence");
+  const RunPlan plan = plan_of_suite("convergence");
   const Forecast open = forecast(plan, 1, anywhere, nobody_knows);
   EXPECT_EQ(open.unknown(), open.runs());
   EXPECT_NE(forecast_text(plan, open, 100).find("--dry-run"), std::string::npos);
@@ -131,7 +131,7 @@ TEST(Forecast, TargetsAreBoundsWhereAPaceIsKnownAndOpenWhereNot) {
 }
 
 TEST(Forecast, TargetsAreReachedWhereTheReferenceCurvesDo) {
-  RunPlan plan = plan_of("convergence", 1);
+  RunPlan plan = plan_of_suite("convergence", 1);
   const auto pace = [](const Point&) { return 0.01; };
   std::erase_if(plan.points,
                 [](const Point& point) { return !point.network.has_sequence() || point.precision != "float32"; });
@@ -163,7 +163,7 @@ TEST(Forecast, TargetsAreReachedWhereTheReferenceCurvesDo) {
 }
 
 TEST(Forecast, EveryTaskHasCurvesForThoseOfItsMicroBatchesThatTheyWereMadeWith) {
-  const RunPlan plan = plan_of("convergence", 2);
+  const RunPlan plan = plan_of_suite("convergence", 2);
   const Forecast made = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
   for (std::size_t i = 0; i < plan.points.size(); ++i)
     EXPECT_EQ(made.points[i].likely_seconds.has_value(), plan.points[i].network.has_sequence() ||
@@ -187,7 +187,7 @@ TEST(Forecast, EqualRefusalsAreOneLineAndACount) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 20) << text;
   EXPECT_NE(made.points[1].obstacle.find("gpu_clock_mhz 601: "), std::string::npos) << "each has its own in the JSON";
 
-  const RunPlan suite = plan_of("procurement");
+  const RunPlan suite = plan_of_suite("procurement");
   const Forecast few = forecast(
       suite, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
   const std::string named = forecast_text(suite, few, 100);
@@ -196,7 +196,7 @@ TEST(Forecast, EqualRefusalsAreOneLineAndACount) {
 }
 
 TEST(Forecast, WhereTheTimeIsNotKnownTheEnergyIsNot) {
-  const RunPlan plan = plan_of("convergence");
+  const RunPlan plan = plan_of_suite("convergence");
   Forecast open = forecast(plan, 1, anywhere, nobody_knows);
   open.maximum_power_w["device"] = 700;
   EXPECT_EQ(forecast_text(plan, open, 100).find("0 J"), std::string::npos);
@@ -205,7 +205,7 @@ TEST(Forecast, WhereTheTimeIsNotKnownTheEnergyIsNot) {
 }
 
 TEST(Forecast, EnergyIsABoundByWhatThePartsCanDraw) {
-  const RunPlan plan = plan_of("quick");
+  const RunPlan plan = plan_of_suite("quick");
   Forecast made = forecast(plan, 2, anywhere, nobody_knows);
   made.power_reason = "no meter";
   EXPECT_NE(forecast_text(plan, made, 100).find("not known: no meter"), std::string::npos);
@@ -218,7 +218,7 @@ TEST(Forecast, EnergyIsABoundByWhatThePartsCanDraw) {
 }
 
 TEST(Forecast, AMeterThatStatesNoGreatestPowerLeavesItsScopeOpen) {
-  const RunPlan plan = plan_of("quick");
+  const RunPlan plan = plan_of_suite("quick");
   Forecast made = forecast(plan, 1, anywhere, nobody_knows);
   made.maximum_power_w = {{"package", 500}, {"node", 0}};
   made.power_unknown = {{"node", "site:pdu"}};
@@ -239,7 +239,7 @@ const char* const probe = R"({"host": "n1", "cpu": {"bf16": false}, "memory": {"
             {"kind": "cpu_power_limit_w", "domain": "rapl:package-0", "writable": false, "minimum": 100, "maximum": 350, "values": [], "reason": "permission", "detail": "root only", "grant": ""}]})";
 
 Point point_with(KnobKind kind, double value) {
-  Point point = plan_of("quick").points.front();
+  Point point = plan_of_suite("quick").points.front();
   point.precision = "float32";
   point.setting = {{kind, value}};
   return point;

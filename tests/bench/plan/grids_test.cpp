@@ -16,7 +16,7 @@ using namespace bench;
 namespace {
 
 /// Of a config file, from its text to its points.
-std::string refusal_of(const std::string& text, int ranks = 2) {
+std::string refusal_of_file(const std::string& text, int ranks = 2) {
   return refusal({"--config", "plan.json"}, ranks, text);
 }
 
@@ -25,11 +25,11 @@ void says(const std::string& text, const std::string& what) {
 }
 
 TEST(Grids, HaveAtMostAHundredThousandPoints) {
-  says(refusal_of(R"({"model": "gpt2-tiny", "gpu_clock": "1000:1999:1", "cpu_frequency": "1000:1999:1",
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "gpu_clock": "1000:1999:1", "cpu_frequency": "1000:1999:1",
                       "gpu_power_limit": "1:1000:1", "cpu_power_limit": "1:1000:1"})"),
        "[too-many-points] plan.json: ");
   says(refusal({"--model", "gpt2-tiny", "--gpu-clock", "1000:1999:1", "--cpu-frequency", "1000:1100:1"}), "101000");
-  says(refusal_of(R"({"gpu_clock": "1000:1999:1", "cpu_frequency": "1000:1059:1",
+  says(refusal_of_file(R"({"gpu_clock": "1000:1999:1", "cpu_frequency": "1000:1059:1",
                       "grids": [{"model": "gpt2-tiny"}, {"model": "resnet-tiny"}]})"),
        "120000");
   const RunPlan plan =
@@ -61,35 +61,35 @@ TEST(Grids, CombinationsThatDoNotDivideAreLeftOutAndNamed) {
 }
 
 TEST(Grids, OfAConfigAreRefusedInItsWords) {
-  says(refusal_of(R"({"model": "gpt2-tiny", "micro_batch": 2, "accumulate": 2, "global_batch": 8})"),
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "micro_batch": 2, "accumulate": 2, "global_batch": 8})"),
        "[options-conflict] plan.json: /micro_batch, /accumulate and /global_batch ");
   says(
-      refusal_of(
+      refusal_of_file(
           R"({"accumulate": 2, "grids": [{"model": "gpt2-tiny"}, {"model": "resnet-tiny", "micro_batch": 2, "global_batch": 8}]})"),
       "[options-conflict] plan.json: /grids/1/micro_batch, /accumulate and /grids/1/global_batch ");
-  says(refusal_of(R"({"grids": [{"model": "gpt2-tiny", "global_batch": 7, "micro_batch": 2}]})"),
+  says(refusal_of_file(R"({"grids": [{"model": "gpt2-tiny", "global_batch": 7, "micro_batch": 2}]})"),
        "[batch-not-divisible] plan.json: /grids/0/global_batch 7 ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "micro_batch": 16777216, "accumulate": 65536})"),
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "micro_batch": 16777216, "accumulate": 65536})"),
        "[bad-value] plan.json: global batch");
-  says(refusal_of(R"({"grids": [{"model": "gpt2-tiny"}, {"model": "gpt2-124m", "seq_len": [64, 5000]}]})"),
+  says(refusal_of_file(R"({"grids": [{"model": "gpt2-tiny"}, {"model": "gpt2-124m", "seq_len": [64, 5000]}]})"),
        "[bad-value] plan.json: /grids/1/seq_len 5000: ");
-  says(refusal_of(R"({"model": "resnet-tiny", "seq_len": 8})"), "[option-does-not-apply] plan.json: /seq_len");
-  says(refusal_of(R"({"model": "gpt2-tiny", "layers": 99})"), "[bad-value] plan.json: /layers 99: ");
-  says(refusal_of(R"({"model": "resnet-50", "layers": 1})"), "[bad-value] plan.json: /layers 1: ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "accumulate": [1, 1]})"), "[duplicate-value] plan.json: /accumulate ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "gpu_clock": [900, "600:900:300"]})"),
+  says(refusal_of_file(R"({"model": "resnet-tiny", "seq_len": 8})"), "[option-does-not-apply] plan.json: /seq_len");
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "layers": 99})"), "[bad-value] plan.json: /layers 99: ");
+  says(refusal_of_file(R"({"model": "resnet-50", "layers": 1})"), "[bad-value] plan.json: /layers 1: ");
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "accumulate": [1, 1]})"), "[duplicate-value] plan.json: /accumulate ");
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "gpu_clock": [900, "600:900:300"]})"),
        "[duplicate-value] plan.json: /gpu_clock ");
-  says(refusal_of(R"({"grids": [{"model": "gpt2-tiny"}, {"model": "gpt2-tiny"}]})"),
+  says(refusal_of_file(R"({"grids": [{"model": "gpt2-tiny"}, {"model": "gpt2-tiny"}]})"),
        "[duplicate-value] plan.json: /grids/1: ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "accumulate": [1, 2], "target": 0.3, "seeds": [4, 5, 6]})"),
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "accumulate": [1, 2], "target": 0.3, "seeds": [4, 5, 6]})"),
        "[bad-value] plan.json: /seeds: 3 ");
-  says(refusal_of(R"({"model": "gpt2-124m", "target": 0.3})"), "[no-task] plan.json: /target: gpt2-124m ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "search": "energy"})"), "[option-needs] plan.json: /search ");
-  says(refusal_of(R"({"model": "gpt2-tiny", "ranks": 8})"), "[bad-value] plan.json: /ranks 8: ");
+  says(refusal_of_file(R"({"model": "gpt2-124m", "target": 0.3})"), "[no-task] plan.json: /target: gpt2-124m ");
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "search": "energy"})"), "[option-needs] plan.json: /search ");
+  says(refusal_of_file(R"({"model": "gpt2-tiny", "ranks": 8})"), "[bad-value] plan.json: /ranks 8: ");
   for (const char* text :
        {R"({"model": "gpt2-tiny", "micro_batch": 2, "accumulate": 2, "global_batch": 8})",
         R"({"model": "gpt2-tiny", "search": "energy"})", R"({"model": "gpt2-tiny", "accumulate": [1, 1]})"})
-    EXPECT_EQ(refusal_of(text).find("--"), std::string::npos) << refusal_of(text);
+    EXPECT_EQ(refusal_of_file(text).find("--"), std::string::npos) << refusal_of_file(text);
   // What was given on the command line is named as it was given.
   says(refusal({"--config", "plan.json", "--seeds", "4,5,6"}, 2,
                R"({"model": "gpt2-tiny", "accumulate": [1, 2], "target": 0.3})"),
@@ -113,10 +113,10 @@ TEST(Grids, WholeNumbersMayBeWrittenWithAPoint) {
 
 TEST(LongWords, AreCutAndNotCompared) {
   const std::string word(100'000, 'a');
-  const std::vector<std::string> all = {refusal_of(R"({"model": "gpt2-tiny", ")" + word + R"(": 1})"),
-                                        refusal_of(R"({"grids": [{"model": "gpt2-tiny", ")" + word + R"(": 1}]})"),
-                                        refusal_of(R"({"model": ")" + word + R"("})"),
-                                        refusal_of(R"({"model": "gpt2-tiny", "precision": ")" + word + R"("})"),
+  const std::vector<std::string> all = {refusal_of_file(R"({"model": "gpt2-tiny", ")" + word + R"(": 1})"),
+                                        refusal_of_file(R"({"grids": [{"model": "gpt2-tiny", ")" + word + R"(": 1}]})"),
+                                        refusal_of_file(R"({"model": ")" + word + R"("})"),
+                                        refusal_of_file(R"({"model": "gpt2-tiny", "precision": ")" + word + R"("})"),
                                         refusal({"--model", word}),
                                         refusal({"--model", "gpt2-tiny", "--precision", word}),
                                         refusal({"--model", "gpt2-tiny", "--gpu-clock", word}),

@@ -22,7 +22,7 @@ RunPlan with(const std::string& text, std::vector<std::string> words, const std:
   return make_plan(request_of(*result.options, text), 2, device);
 }
 
-std::string refusal(const std::string& text, std::vector<std::string> words) {
+std::string refused(const std::string& text, std::vector<std::string> words) {
   try {
     with(text, std::move(words));
   } catch (const UsageError& error) {
@@ -47,7 +47,7 @@ TEST(HowStepsAreRun, InAConfigAndOverIt) {
   EXPECT_TRUE(over.suite.ends_with(" (changed: eager, comm)")) << over.suite;
   EXPECT_EQ(with(R"({"model": "gpt2-tiny", "comm": "nccl"})", {"--comm", "auto"}).comm, "");
   EXPECT_EQ(with(R"({"model": "gpt2-tiny", "comm": "mpi"})", {"--comm", "mpi"}).suite, "plan.json") << "nothing was changed";
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny"})", {"--comm", "ncll"}).find("[unknown-name] "), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny"})", {"--comm", "ncll"}).find("[unknown-name] "), std::string::npos);
 }
 
 TEST(HowStepsAreRun, DeterministicOnAGpuUnlessItIsGivenUp) {
@@ -61,7 +61,7 @@ TEST(HowStepsAreRun, DeterministicOnAGpuUnlessItIsGivenUp) {
   EXPECT_FALSE(with(free, {}, "cuda").is_deterministic());
   EXPECT_TRUE(with(free, {"--deterministic", "yes"}, "cuda").is_deterministic());
   EXPECT_TRUE(device_options(with(plain, {}, "cuda"), 0, 1).time_algorithms) << "as ever";
-  EXPECT_NE(refusal(plain, {"--deterministic", "maybe"}).find("[bad-value] --deterministic maybe: "),
+  EXPECT_NE(refused(plain, {"--deterministic", "maybe"}).find("[bad-value] --deterministic maybe: "),
             std::string::npos);
 }
 
@@ -108,9 +108,9 @@ TEST(HowStepsAreRun, RecomputesLayersByNumberOrShare) {
   EXPECT_EQ(layers(R"(, "recompute": true)", {"--recompute", "0"}), (Layers{0, 0, 0}));
 
   const std::string model = R"({"model": "gpt2-tiny"})";
-  EXPECT_NE(refusal(model, {"--recompute", "3"}).find("[bad-value] plan.json: --recompute 3: "), std::string::npos);
+  EXPECT_NE(refused(model, {"--recompute", "3"}).find("[bad-value] plan.json: --recompute 3: "), std::string::npos);
   for (const char* wrong : {"half", "1.5", "101%", "-1", "%", "2x"})
-    EXPECT_NE(refusal(model, {"--recompute=" + std::string(wrong)}).find("[bad-value] "), std::string::npos) << wrong;
+    EXPECT_NE(refused(model, {"--recompute=" + std::string(wrong)}).find("[bad-value] "), std::string::npos) << wrong;
 
   const auto canonical = [&](std::vector<std::string> words) { return with(model, std::move(words)).canonical_json(); };
   EXPECT_NE(canonical({}).find(R"("recompute":false)"), std::string::npos) << "as it was before there was a choice";
@@ -126,13 +126,14 @@ TEST(RunsToATarget, InAConfig) {
   EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": "default"})").points[0].seeds.size(), 5u);
   EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": 4})").points[0].task->target, 0.3);
   EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7]})").points[0].seeds, (std::vector<std::uint64_t>{7}));
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": "never"})", {}).find("/target \"never\""), std::string::npos);
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})", {}).find("[duplicate-value]"),
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": "never"})", {}).find("/target \"never\""), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})", {}).find("[duplicate-value]"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})", {}).find("the list is empty"),
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})", {}).find("the list is empty"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})", {}).find("exclude each other"), std::string::npos);
-  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "seeds": 4})", {}).find("/seeds needs /target"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})", {}).find("exclude each other"),
+            std::string::npos);
+  EXPECT_NE(refused(R"({"model": "gpt2-tiny", "seeds": 4})", {}).find("/seeds needs /target"), std::string::npos);
 }
 
 }  // namespace

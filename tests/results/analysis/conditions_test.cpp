@@ -15,11 +15,9 @@ using namespace results;
 
 namespace {
 
+using testing::has;
 using testing::sample_record;
 
-bool has(const Record& r, const char* flag) {
-  return has_flag(r, FlagName(flag));
-}
 Record counted(const char* quantity, double change) {
   Record r = sample_record();
   r.trials[1].counters = {{"node1", "nvml:GPU-1", quantity, change}};

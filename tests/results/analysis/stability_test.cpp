@@ -18,10 +18,6 @@ namespace {
 
 using namespace testing;
 
-bool has(const Record& r, const char* flag) {
-  return has_flag(r, FlagName(flag));
-}
-
 /// Trials of 40 steps in windows of these lengths.
 Record with_windows(const std::vector<double>& windows) {
   Record r = sample_record();

@@ -17,14 +17,11 @@ using namespace results;
 
 namespace {
 
+using testing::has;
 using testing::sample_target_record;
 using testing::sample_target_report;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-bool has(const Record& record, const char* flag) {
-  return has_flag(record, FlagName(flag));
-}
 
 TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
   Target target;

@@ -23,7 +23,7 @@ Record second(Record record) {
   record.id = two, record.workload.precision = "float32";
   return record;
 }
-std::vector<double> times(double factor) {
+std::vector<double> times_at(double factor) {
   std::vector<double> values = before;
   for (double& v : values) v *= factor * (1 + 1e-12);  // never the same measurement
   return values;
@@ -35,7 +35,7 @@ SystemInput runs_of(const std::string& name, double first, double other) {
   system.runs.clear();
   for (const double share : before)
     system.runs.push_back(made_report(
-        {made_record(one, times(first * share / 100)), second(made_record(two, times(other * share / 100)))}));
+        {made_record(one, times_at(first * share / 100)), second(made_record(two, times_at(other * share / 100)))}));
   return system;
 }
 
@@ -96,8 +96,8 @@ TEST(Baseline, OneRunOfEachKeepsNoRule) {
 }
 
 TEST(Baseline, NothingIsDecidedWithoutAnInterval) {
-  std::vector<SystemInput> systems = {made_system("A", {made_record(one, times(1))}),
-                                      made_system("B", {made_record(one, times(0.5))})};
+  std::vector<SystemInput> systems = {made_system("A", {made_record(one, times_at(1))}),
+                                      made_system("B", {made_record(one, times_at(0.5))})};
   const auto status = [&](const char* rule) {
     return statuses(check_baseline(
         baseline_from_json(std::string(R"({"rules": [{"name": "r", "kind": "variance", "figure": "throughput", )") + rule + "}]}"),
@@ -178,7 +178,7 @@ TEST(Baseline, WhatIsFaultyKeepsNoRule) {
   // The baseline's own faults are of all rules but those that are about the report alone.
   const auto of_baseline = [&](const std::string& rule) {
     std::vector<SystemInput> systems = {made_system("base", {made_record(one, before)}),
-                                        made_system("new", {made_record(one, times(1.001))})};
+                                        made_system("new", {made_record(one, times_at(1.001))})};
     forged(systems[0]);
     return statuses(check_baseline(baseline_from_json(R"({"rules": [{"name": "r", )" + rule + "}]}"), systems,
                                    compare(systems, {})));
@@ -190,7 +190,7 @@ TEST(Baseline, WhatIsFaultyKeepsNoRule) {
 TEST(Baseline, EveryRunIsLookedAt) {
   const auto with_run = [](double speed, bool throttled) {
     return [speed, throttled](SystemInput& s) {
-      Report other = made_report({made_record(one, times(speed)), second(made_record(two, times(1.002)))});
+      Report other = made_report({made_record(one, times_at(speed)), second(made_record(two, times_at(1.002)))});
       other.context.started_at = "2026-03-02T10:00:00Z", other.context.finished_at = "2026-03-02T10:10:00Z";
       if (throttled) other.records[1].verdict.flags.emplace_back(Flag::throttled);
       s.runs.push_back(other);
@@ -203,7 +203,7 @@ TEST(Baseline, EveryRunIsLookedAt) {
   EXPECT_EQ(statuses(check(plain_rule, 1, 1, with_run(0.4, false))), "violated, kept") << "of the mean over the runs";
   EXPECT_EQ(statuses(check(failure_rule, 1, 1, with_run(1.001, true))), "violated");
   const auto without = [](SystemInput& s) {
-    Report other = made_report({second(made_record(two, times(1.002)))});
+    Report other = made_report({second(made_record(two, times_at(1.002)))});
     s.runs.push_back(other);
   };
   EXPECT_EQ(statuses(check(value_rule, 1, 1, without)), "not checked, kept");
@@ -216,7 +216,7 @@ TEST(Baseline, WhatNoDeviceCanDoIsInNoRule) {
   const auto of = [&](const std::string& rule, bool in_baseline, bool in_report) {
     std::vector<SystemInput> systems = {
         several("base", {made_record(one, before), second(made_record(two, before))}),
-        several("new", {made_record(one, times(1.001)), second(made_record(two, times(1.001)))})};
+        several("new", {made_record(one, times_at(1.001)), second(made_record(two, times_at(1.001)))})};
     if (in_baseline)
       for (Report& run : systems[0].runs) run.records[1].verdict = none;
     if (in_report)
@@ -284,8 +284,8 @@ TEST(Baseline, FiguresThatFollowFromTheSpeedDecideNothingOfOneRun) {
     const std::string rule =
         std::string(R"("kind": "variance", "figure": ")") + name + R"(", "most_below": 0.05, "most_above": 0.05)";
     const BaselineRules rules = baseline_from_json(R"({"rules": [{"name": "r", )" + rule + "}]}");
-    const std::vector<SystemInput> once = {made_system("A", {made_record(one, times(1))}),
-                                           made_system("B", {made_record(one, times(0.5))})};
+    const std::vector<SystemInput> once = {made_system("A", {made_record(one, times_at(1))}),
+                                           made_system("B", {made_record(one, times_at(0.5))})};
     EXPECT_EQ(statuses(check_baseline(rules, once, compare(once, {}))), "undecided") << name;
     EXPECT_EQ(statuses(check(rule, 0.5, 0.5)), "violated, violated") << name;
   }

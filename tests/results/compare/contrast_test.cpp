@@ -5,13 +5,14 @@
 
 #include <cmath>
 #include <numbers>
-#include <random>
 
 #include "results/analysis/statistics.hpp"
+#include "tests/results/compare/noise.hpp"
 
 namespace tw {
 
 using namespace results;
+using testing::Noise;
 
 namespace {
 
@@ -131,17 +132,6 @@ TEST(Contrast, SensorsMayBeTooCoarseForAnyNumberOfTrials) {
   c.common = 0, c.value = 1e-6;
   EXPECT_EQ(replicates_needed(c, 1000), 1000) << "as many or more";
 }
-
-/// Normal by Box and Muller: the same numbers with every standard library.
-class Noise {
- public:
-  explicit Noise(std::uint64_t seed) : bits_(seed) {}
-  double uniform() { return (static_cast<double>(bits_() >> 11) + 0.5) / 9007199254740992.0; }
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
-
- private:
-  std::mt19937_64 bits_;
-};
 
 constexpr int comparisons = 2000;
 constexpr double truth = 0.05;

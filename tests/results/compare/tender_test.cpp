@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numbers>
-#include <random>
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/baseline.hpp"
 #include "tests/results/compare/compared.hpp"
+#include "tests/results/compare/noise.hpp"
 
 namespace tw {
 
@@ -20,17 +19,6 @@ using namespace testing;
 
 constexpr int tenders = 500, trials = 5;
 constexpr double between_runs = 0.03, within_runs = 0.01;
-
-/// Normal by Box and Muller: the same numbers with every standard library.
-class Noise {
- public:
-  explicit Noise(std::uint64_t seed) : bits_(seed) {}
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
-
- private:
-  double uniform() { return (static_cast<double>(bits_() >> 11) + 0.5) / 9007199254740992.0; }
-  std::mt19937_64 bits_;
-};
 
 struct Offer {
   double speed = 1;

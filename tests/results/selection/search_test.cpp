@@ -19,7 +19,7 @@ namespace {
 
 /// Three trials of ten steps around these samples/s and samples/J. Each trial's time scatters by 3 %, and with it its speed;
 /// the power is the same in all, so that joules and speed do not scatter on their own.
-Record record(const std::string& id, double speed, double per_joule, Status status = Status::valid,
+Record point(const std::string& id, double speed, double per_joule, Status status = Status::valid,
               double scatter = 0.03, const std::vector<Scope>& scopes = {Scope::device}) {
   Record r;
   r.id = id;
@@ -48,10 +48,10 @@ Record record(const std::string& id, double speed, double per_joule, Status stat
 /// At the found settings, at three clocks of which one is too slow, one that was refused, and the two once more.
 Report searched(double again_speed = 97, double again_per_joule = 1.2, double scatter = 0.06) {
   Report report;
-  report.records = {record("w", 100, 1.0),         record("w/c=1900", 98, 1.1),
-                    record("w/c=1500", 96, 1.25),  record("w/c=900", 60, 1.5),
-                    record("w/c=901", 1, 1),       record("w/again", 101, 1.0, Status::valid, scatter),
-                    record("w/c=1500/again", again_speed, again_per_joule, Status::valid, scatter)};
+  report.records = {point("w", 100, 1.0),         point("w/c=1900", 98, 1.1),
+                    point("w/c=1500", 96, 1.25),  point("w/c=900", 60, 1.5),
+                    point("w/c=901", 1, 1),       point("w/again", 101, 1.0, Status::valid, scatter),
+                    point("w/c=1500/again", again_speed, again_per_joule, Status::valid, scatter)};
   report.records[4].trials.clear();
   report.records[4].summary = {};
   report.records[4].verdict.status = Status::unsupported;
@@ -113,7 +113,7 @@ TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
 TEST(SearchOutcome, WithoutABetterOneNothingWasMeasuredOnceMore) {
   Report report = searched();
   SearchOutcome& outcome = report.search->front();
-  report.records = {record("w", 100, 1.0), record("w/c=900", 60, 1.5)};
+  report.records = {point("w", 100, 1.0), point("w/c=900", 60, 1.5)};
   outcome.best.clear(), outcome.found.clear(), outcome.reason = "none", outcome.measured = 1, outcome.refused = 0;
   conclude(outcome, report.records);
   EXPECT_EQ(text_of(report).find("once more"), std::string::npos) << text_of(report);
@@ -149,18 +149,18 @@ TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
 }
 
 TEST(SearchOutcome, MeritsAreOfASample) {
-  const Record r = record("w", 50, 0.25, Status::valid, 0);
+  const Record r = point("w", 50, 0.25, Status::valid, 0);
   EXPECT_NEAR(merit_of(r, {SearchMerit::energy}, Scope::device)->value, 4, 1e-12);
   EXPECT_NEAR(merit_of(r, {SearchMerit::edp}, Scope::device)->value, 4 * 0.02, 1e-12);
   // 3600 an hour is 1 a second; 3.6e6 a kWh is 1 a joule.
   EXPECT_NEAR(merit_of(r, {SearchMerit::cost, 0, 3600, 3.6e6}, Scope::device)->value, 0.02 + 4, 1e-12);
   EXPECT_FALSE(merit_of(r, goal, Scope::package));
-  EXPECT_FALSE(merit_of(record("w", 50, 0.25, Status::invalid), goal, Scope::device));
+  EXPECT_FALSE(merit_of(point("w", 50, 0.25, Status::invalid), goal, Scope::device));
 }
 
 // Joules and seconds scatter together where only the time does: the product scatters by twice as much, not by √2.
 TEST(SearchOutcome, WhatScattersTogetherIsNotTakenForIndependent) {
-  const Record r = record("w", 50, 0.25);
+  const Record r = point("w", 50, 0.25);
   std::vector<double> products;
   for (const Trial& trial : r.trials) products.push_back(joules_of(trial, Scope::device) / 100 * trial.window_s / 100);
   const Estimate expected = estimate(products), edp = *merit_of(r, {SearchMerit::edp}, Scope::device);
@@ -175,9 +175,9 @@ TEST(SearchOutcome, WhatScattersTogetherIsNotTakenForIndependent) {
 }
 
 TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
-  Record gpu = record("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package, Scope::node});
+  Record gpu = point("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package, Scope::node});
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::node) << "which holds both";
-  gpu = record("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package});
+  gpu = point("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package});
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::device);
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz", "cpu_frequency_mhz"}), Scope::none) << "neither alone holds both";
   Record cpu = gpu;
@@ -189,7 +189,7 @@ TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
 TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
   const std::vector<Scope> both = {Scope::device, Scope::package};
   Report report;
-  report.records = {record("a", 100, 1.0, Status::valid, 0, both), record("b", 90, 1.6, Status::valid, 0, both)};
+  report.records = {point("a", 100, 1.0, Status::valid, 0, both), point("b", 90, 1.6, Status::valid, 0, both)};
   EXPECT_EQ(pareto_fronts(report).at(0).scope, Scope::device);
   for (Record& one : report.records) one.workload.device = "cpu";
   EXPECT_EQ(pareto_fronts(report).at(0).scope, Scope::package);
@@ -200,10 +200,10 @@ TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
 TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
   Report report;
   const auto sharp = [](const char* id, double speed, double per_joule) {
-    return record(id, speed, per_joule, Status::valid, 0.001);
+    return point(id, speed, per_joule, Status::valid, 0.001);
   };
   report.records = {sharp("a", 100, 1.0), sharp("slow", 70, 1.1), sharp("b", 90, 1.6), sharp("c", 60, 1.8),
-                    sharp("worse", 89, 1.5), record("bad", 200, 9, Status::invalid), record("a/again", 300, 9)};
+                    sharp("worse", 89, 1.5), point("bad", 200, 9, Status::invalid), point("a/again", 300, 9)};
   const std::vector<Front> fronts = pareto_fronts(report);
   ASSERT_EQ(fronts.size(), 1u);
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 2, 3}));
@@ -216,7 +216,7 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
 
 TEST(ParetoFront, WhatTheIntervalsDoNotTellApartIsNotBeaten) {
   Report report;
-  report.records = {record("a", 92.4, 1.0), record("b", 91.1, 0.99), record("slow", 20, 0.3)};
+  report.records = {point("a", 92.4, 1.0), point("b", 91.1, 0.99), point("slow", 20, 0.3)};
   report.records[1].summary.samples_per_s->low = 40, report.records[1].summary.samples_per_s->high = 142;
   const Front front = pareto_fronts(report).at(0);
   EXPECT_EQ(front.records, (std::vector<std::size_t>{0}));
@@ -229,7 +229,7 @@ TEST(ParetoFront, WhatTheIntervalsDoNotTellApartIsNotBeaten) {
 
 TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
   Report report;
-  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("dark", 300, 3), record("zero", 300, 3)};
+  report.records = {point("a", 100, 1.0), point("b", 90, 1.6), point("dark", 300, 3), point("zero", 300, 3)};
   EXPECT_EQ(pareto_fronts(report).at(0).without, 0u);
   report.records[2].summary.samples_per_j.clear();
   for (auto& [scope, figure] : report.records[3].summary.samples_per_j) figure->value = 0;
@@ -245,7 +245,7 @@ TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
 
 TEST(ParetoFront, WorkloadsAndScopesAreApart) {
   Report report;
-  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("c", 60, 1.8), record("d", 50, 2)};
+  report.records = {point("a", 100, 1.0), point("b", 90, 1.6), point("c", 60, 1.8), point("d", 50, 2)};
   report.records[2].workload.hash = report.records[3].workload.hash = "two";
   EXPECT_EQ(pareto_fronts(report).size(), 2u);
   report.records[3].summary.samples_per_j.clear();
@@ -254,7 +254,7 @@ TEST(ParetoFront, WorkloadsAndScopesAreApart) {
 
 TEST(ParetoFront, OnlyTheSameBatchIsHeldAgainstEachOtherAndNoRunToATargetAgainstOneForATime) {
   Report report;
-  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("larger", 200, 3)};
+  report.records = {point("a", 100, 1.0), point("b", 90, 1.6), point("larger", 200, 3)};
   report.records[2].workload.global_batch = 80;
   ASSERT_EQ(pareto_fronts(report).size(), 1u);
   EXPECT_EQ(pareto_fronts(report)[0].records, (std::vector<std::size_t>{0, 1}));
@@ -269,7 +269,7 @@ TEST(ParetoFront, OnlyTheSameBatchIsHeldAgainstEachOtherAndNoRunToATargetAgainst
 Report report_to_target() {
   Report report;
   for (const auto& [seconds, joules] : {std::pair{10.0, 100.0}, {12.0, 50.0}, {20.0, 40.0}, {21.0, 41.0}}) {
-    Record& one = report.records.emplace_back(record("r" + std::to_string(report.records.size()), 1, 1));
+    Record& one = report.records.emplace_back(point("r" + std::to_string(report.records.size()), 1, 1));
     one.target.emplace();
     one.target->metric = TargetMetric::excess_loss, one.target->value = 0.1;
     ToTarget& reached = one.summary.to_target.emplace();
@@ -305,8 +305,8 @@ TEST(ParetoFront, HasACostWherePricesAreGivenAndNamesTheCheapest) {
   EXPECT_EQ(cheapest(report_to_target(), {0, 3.6e6}), 2u) << "joules alone: the leanest";
   EXPECT_EQ(cheapest(report_to_target(), {3600, 0.36e6}), 1u) << "20, 17 and 24";
   Report report;
-  report.records = {record("a", 100, 1.0, Status::valid, 0.001), record("b", 90, 1.6, Status::valid, 0.001),
-                    record("c", 60, 1.8, Status::valid, 0.001)};
+  report.records = {point("a", 100, 1.0, Status::valid, 0.001), point("b", 90, 1.6, Status::valid, 0.001),
+                    point("c", 60, 1.8, Status::valid, 0.001)};
   EXPECT_EQ(cheapest(report, {3600, 0}), 0u);
   EXPECT_EQ(cheapest(report, {0, 3.6e6}), 2u);
   for (Record& one : report.records) one.prices = JobPrices{3600, 0};
@@ -319,7 +319,7 @@ TEST(ParetoFront, HasACostWherePricesAreGivenAndNamesTheCheapest) {
 
 TEST(ParetoFront, AnInwardBendHasNoKnee) {
   Report report;
-  report.records = {record("a", 100, 1.0), record("b", 60, 1.1), record("c", 50, 2)};
+  report.records = {point("a", 100, 1.0), point("b", 60, 1.1), point("c", 50, 2)};
   ASSERT_EQ(pareto_fronts(report).size(), 1u);
   EXPECT_FALSE(pareto_fronts(report)[0].knee);
 }
