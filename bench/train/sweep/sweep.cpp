@@ -374,6 +374,7 @@ class Run {
     tell_settings();
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
+    results::summarise_devices(report_.records.back(), report_.context.devices);  // root's: the record that is kept
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
     const bool earlier_changed = results::flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
