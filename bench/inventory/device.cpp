@@ -31,6 +31,7 @@ results::DeviceEntry inspect_device(const models::Device& device, int rank) {
   entry.threads = info.threads;
   entry.affinity = affinity_list();
   entry.libraries = info.libraries;
+  if (info.kind == models::DeviceKind::cuda && info.memory_bytes > 0) entry.memory_bytes = info.memory_bytes;
   return entry;
 }
 

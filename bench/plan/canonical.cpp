@@ -39,6 +39,10 @@ std::string RunPlan::canonical_json() const {
                   {"micro_batch", point.micro_batch},
                   {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
+    if (point.is_automatic) {  // a size that is found or declared changes nothing here
+      entry["micro_batch"] = "auto";
+      if (point.fixed_global) entry["accumulate"] = nullptr, entry["global_batch"] = *point.fixed_global;
+    }
     if (point.network.has_sequence()) entry["seq_len"] = point.seq_len;
     if (point.task) {
       entry["target"] = {{"task", point.task->name},

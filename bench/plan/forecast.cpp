@@ -268,6 +268,14 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
     line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
                                forecast.runs(), forecast.points.size()));
   for (const std::string& why : plan.left_out) line("without", text::printable(why));
+  const auto open = std::ranges::count_if(plan.points, &Point::is_automatic);
+  if (open > 0)
+    line("batch", plan.declared_micro_batch
+                      ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch,
+                                    count(open, "point"))
+                      : fmt::format("micro-batch of {}: found at run time, before the trials; the time of that is not "
+                                    "included",
+                                    count(open, "point")));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",

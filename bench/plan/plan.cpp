@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "bench/plan/batch.hpp"
 #include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
 #include "models/catalog/floors.hpp"
@@ -16,39 +17,6 @@
 
 namespace tw::bench {
 namespace {
-
-/// A batch that these ranks cannot share out: left out beside combinations that can; `advice` is for who has no other.
-class Indivisible : public UsageError {
- public:
-  Indivisible(const std::string& key, const std::string& what, std::string its_advice)
-      : UsageError("batch-not-divisible", key, what), why(what), advice(std::move(its_advice)) {}
-  std::string why;  ///< with key_ref()
-  std::string advice;
-};
-
-/// micro × accumulate × ranks = global: two of the three given (or defaulted) determine the last.
-void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
-                 std::optional<std::int64_t> global) {
-  if (!global) {
-    point.micro_batch = micro.value_or(point.network.default_micro_batch);
-    point.accumulate = accumulate.value_or(1);
-    return;
-  }
-  if (micro && accumulate)
-    throw UsageError("options-conflict", "global_batch",
-                     fmt::format("{}, {} and {} over-determine the batch: leave one out", key_ref("micro_batch"),
-                                 key_ref("accumulate"), key_ref("global_batch")));
-  const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
-  const std::int64_t pass = per_micro * point.ranks;
-  if (*global % pass != 0)
-    throw Indivisible("global_batch",
-                      fmt::format("{} {} is not divisible by {} {} × {} ranks = {}", key_ref("global_batch"), *global,
-                                  accumulate ? key_ref("accumulate") : "micro-batch", per_micro, point.ranks, pass),
-                      fmt::format("choose a multiple of {}", pass));
-  const std::int64_t rest = *global / pass;
-  point.micro_batch = accumulate ? rest : per_micro;
-  point.accumulate = accumulate ? *accumulate : rest;
-}
 
 /// The values of an axis, or one "not given".
 template <class T>
@@ -71,16 +39,6 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
   }
   if (target.value) task->target = *target.value;
   return *task;
-}
-
-/// Every rank evaluates its part of the held-out samples, in whole micro-batches.
-void check_evaluation(const Point& point) {
-  const std::int64_t pass = point.micro_batch * point.ranks;
-  if (point.task->held_out_samples % pass != 0)
-    throw Indivisible("micro_batch",
-                      fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
-                                  point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name),
-                      "choose a micro-batch that divides them");
 }
 
 /// A list of seeds in the order of the axes as written, counted ones by the points' names: no two runs share one.
@@ -113,9 +71,10 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
 std::string point_id(const Point& point) {
   std::string id = point.network.name;
   if (point.layers) id += fmt::format("-l{}", *point.layers);
-  id += fmt::format("/{}/mb{}", point.precision, point.micro_batch);
+  id += fmt::format("/{}/mb{}", point.precision, point.is_automatic ? "auto" : std::to_string(point.micro_batch));
   if (point.network.has_sequence()) id += fmt::format("/t{}", point.seq_len);
-  id += fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
+  id += point.fixed_global ? fmt::format("/gb{}", *point.fixed_global) : fmt::format("/acc{}", point.accumulate);
+  id += fmt::format("/np{}", point.ranks);
   for (const SettingAxis& axis : setting_axes())
     if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
       id += fmt::format("/{}={}", axis.key, power::set_point_text(axis.kind, value->second));
@@ -261,7 +220,11 @@ std::string listed_twice(const Axes& axes) {
   const auto look = [&](const char* key, auto values) {
     std::ranges::sort(values);
     const auto twice = std::ranges::adjacent_find(values);
-    if (found.empty() && twice != values.end()) found = fmt::format("{} lists {} twice", key_ref(key), *twice);
+    if (!found.empty() || twice == values.end()) return;
+    if constexpr (std::is_integral_v<std::decay_t<decltype(*twice)>>)
+      found = fmt::format("{} lists {} twice", key_ref(key), written(find_axis(key)->type, *twice));
+    else
+      found = fmt::format("{} lists {} twice", key_ref(key), *twice);
   };
   for (const Axis& axis : axes_list()) {
     const auto* kind = std::get_if<power::KnobKind>(&axis.values);
@@ -307,7 +270,9 @@ void set_seq_len(Point& point, const Choice& choice) {
 /// A task gives the batch that is not given.
 void set_batch(Point& point, const Choice& choice) {
   const auto &micro = choice.micro_batch, &accumulate = choice.accumulate, &global = choice.global_batch;
-  if (!point.task || (micro && accumulate) || global) {
+  if (micro == automatic) {
+    leave_batch_open(point, accumulate, global);
+  } else if (!point.task || (micro && accumulate) || global) {
     solve_batch(point, micro, accumulate, global);
   } else {
     const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
@@ -348,6 +313,7 @@ class PlanMaker {
   PlanMaker(const Request& request, int ranks, const std::string& device) : request_(request), ranks_(ranks) {
     static_cast<RunSettings&>(plan_) = request;
     plan_.suite = request.suite, plan_.device = device, plan_.kit = request.kit;
+    plan_.declared_micro_batch = request.declared_micro_batch;
     if (!request.adds_deterministic || is_deterministic_by_default(device)) return;
     const bool has_others = plan_.suite.find(changed_suite) != std::string::npos;
     if (has_others) plan_.suite.pop_back();  // the bracket
@@ -428,6 +394,9 @@ class PlanMaker {
     } catch (const Indivisible& error) {
       return leave_out(error.why, UsageError(error.code(), error.key(), error.why + ": " + error.advice));
     }
+    if (point.is_automatic && request_.declared_micro_batch)
+      if (std::string why; !with_micro_batch(point, *request_.declared_micro_batch, why))
+        throw bad_value("micro_batch", std::to_string(*request_.declared_micro_batch), why);
     point.recomputed_layers = recomputed_layers(request_.recompute, point.network);
     if (!ids_.insert(point.id).second) {
       const std::string twice = listed_twice(axes);
@@ -450,6 +419,12 @@ class PlanMaker {
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   return PlanMaker(request, ranks, device).made();
+}
+
+std::string size_key(const Point& point) {
+  Point found = point;
+  found.setting.clear();
+  return point_id(found) + fmt::format("/re{}", point.recomputed_layers);
 }
 
 std::vector<std::size_t> run_order(const RunPlan& plan, int run) {

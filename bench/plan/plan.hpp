@@ -22,7 +22,10 @@ struct Point {
   models::NetworkDescription network;
   std::optional<int> layers;  ///< as given by --layers
   std::string precision;
+  /// Of an automatic point that has no size yet: 1, and the accumulation that goes with it.
   std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;
+  bool is_automatic = false;                 ///< the micro-batch is found before the trials, or declared
+  std::optional<std::int64_t> fixed_global;  ///< of an automatic point: the accumulation follows from the size found
   int ranks = 1;
   int recomputed_layers = 0;
   std::map<power::KnobKind, double> setting;    ///< what is not in it stays as found
@@ -37,6 +40,7 @@ struct RunPlan : RunSettings {
   std::string device;                 ///< resolved: "cpu"
   std::vector<std::string> left_out;  ///< combinations whose batch the ranks cannot share out, and why
   std::optional<results::KitInfo> kit;  ///< its SHA-256 enters the plan's
+  std::optional<std::int64_t> declared_micro_batch;  ///< of the automatic points; not in the plan's hash
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.
   bool is_deterministic() const;
@@ -51,6 +55,11 @@ struct RunPlan : RunSettings {
 /// or precision, over-determined batch, a sequence longer than the network's. Combinations whose batch the ranks cannot
 /// share out are left out; where nothing else is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
+
+/// The automatic point at a size: its id stays. Why it cannot have that size is in `why`, and then nullopt.
+std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_batch, std::string& why);
+/// Equal for automatic points that have one size: all but the setting.
+std::string size_key(const Point& point);
 
 /// Indices into `plan.points`, in the order of run `run` (from 1) of the plan. Run 1 has the plan's own order, and so
 /// has every run of a search, which chooses its points itself. Settings stay outermost and in their order. Under one

@@ -14,8 +14,8 @@ namespace {
 
 /// A point's id without its setting: equal for the points of one workload.
 auto workload_of(const Point& point) {
-  return std::tuple(point.network.name, point.layers, point.precision, point.micro_batch, point.accumulate,
-                    point.seq_len, point.ranks);
+  return std::tuple(point.network.name, point.layers, point.precision, point.is_automatic, point.micro_batch,
+                    point.accumulate, point.seq_len, point.ranks);
 }
 
 /// Better ones are less: those that count and are fast enough by merit, then the others by how far they are off.

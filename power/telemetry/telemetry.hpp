@@ -1,4 +1,4 @@
-// Read along a window besides joules: power, temperature, clocks, utilisation, counters of throttling and errors.
+// Read along a window besides joules: power, temperature, clocks, utilisation, memory, counters of throttling and errors.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace tw::power {
 struct Channel {
   std::string domain;  ///< as a meter's: "nvml:GPU-…", "cpu", "rapl:package-0"
   /// Of the moment: "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "cpu_clock_mhz", "utilisation"
-  /// (share of time in which a kernel ran), "sm_active" (share of the multiprocessors' time).
+  /// (share of time in which a kernel ran), "sm_active" (share of the multiprocessors' time), "memory_used_bytes" (of a
+  /// GPU, by all programs and the driver).
   /// Cumulative: "throttle_power_cap_s", "throttle_thermal_s", "throttle_brake_s" (time so far),
   /// "throttle_thermal_events", "ecc_errors", "xid_errors" (numbers so far).
   std::string quantity;

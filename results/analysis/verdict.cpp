@@ -13,6 +13,8 @@
 #include "results/analysis/statistics.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
+#include "results/devices/device_figures.hpp"
+#include "results/record/launches.hpp"
 
 namespace tw::results {
 namespace {
@@ -240,10 +242,7 @@ void summarise_speed(Record& record, IntervalRule rule) {
   } else if (s.of_ceiling_reason.empty()) {
     s.of_ceiling_reason = s.flops_per_s ? "ceiling not measured" : "no throughput";
   }
-  if (s.mfu)
-    s.mfu_reason.clear();
-  else if (s.mfu_reason.empty())
-    s.mfu_reason = "no vendor peak known for this device";
+  set_mfu(s);
 }
 
 std::vector<double> all_losses(const Record& record) {
@@ -364,8 +363,15 @@ IntervalRule interval_rule(const Summary& summary) {
                                                                               : IntervalRule::student;
 }
 
+void summarise_devices(Record& record, std::span<const DeviceEntry> devices) {
+  set_device_figures(record, device_figures(record, valid_trials(record), devices));
+}
+
 void summarise(Report& report) {
   for (Record& record : report.records) summarise(record);
+  for (const RecordedLaunch& launch : launches_of(report))
+    for (const std::size_t place : launch.records)
+      summarise_devices(report.records[place], launch.context->devices);
   flag_unstable(report);
 }
 

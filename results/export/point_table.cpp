@@ -131,8 +131,18 @@ void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add_summary("ceiling_flops_per_s", "FLOP/s", &Summary::ceiling_flops_per_s);
   table.add("of_ceiling", "share", [](const Record& r) { return cell_of(credible_of_ceiling(r.summary)); });
   table.add("of_ceiling_reason", "", [](const Record& r) { return cell_of(why_no_of_ceiling(r.summary)); });
+  table.add_summary("peak_flops_per_s", "FLOP/s", &Summary::peak_flops_per_s);
   table.add_summary("mfu", "share", &Summary::mfu);
   table.add_summary("mfu_reason", "", &Summary::mfu_reason);
+  const auto of_gpu = [&](const char* name, const char* unit, auto GpuUse::*member) {
+    table.add(name, unit, [member](const Record& r) { return cell_of(r.summary.gpu, member); });
+  };
+  of_gpu("gpus", "", &GpuUse::gpus);
+  of_gpu("gpu_utilisation", "share", &GpuUse::utilisation);
+  of_gpu("gpu_sm_active", "share", &GpuUse::sm_active);
+  of_gpu("gpu_memory_used_bytes", "bytes", &GpuUse::memory_used_bytes);
+  of_gpu("gpu_memory_bytes", "bytes", &GpuUse::memory_bytes);
+  of_gpu("gpu_reason", "", &GpuUse::reason);
   const auto by_scope = [&](const char* name, const char* unit, ByScope Summary::*member) {
     for (Scope scope : scopes)
       table.add_estimate(scope + name, unit,

@@ -110,6 +110,18 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   out.add("trainwatt_of_ceiling_ratio", "Achieved FLOP rate by that of the network's own products timed alone.", labels,
           credible_of_ceiling(s));
   out.add("trainwatt_mfu_ratio", "Model FLOP rate by the vendor's dense peak.", labels, s.mfu);
+  const auto bytes = [](const std::optional<std::uint64_t>& value) {
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  };
+  out.add("trainwatt_peak_device_memory_bytes", "Peak memory allocated on its device by any rank.", labels,
+          bytes(s.peak_device_memory_bytes_per_rank));
+  const GpuUse gpu = s.gpu.value_or(GpuUse());
+  out.add("trainwatt_gpu_utilisation_ratio", "Share of the trials in which a kernel ran, mean over the point's GPUs.",
+          labels, gpu.utilisation);
+  out.add("trainwatt_gpu_sm_active_ratio", "Share of the multiprocessors' time in which they worked.", labels,
+          gpu.sm_active);
+  out.add("trainwatt_gpu_memory_used_bytes", "Most memory in use on any of the point's GPUs, by any program.", labels,
+          bytes(gpu.memory_used_bytes));
   for (const auto& [scope, joules] : s.samples_per_j)
     if (joules)
       add_estimate(out, "trainwatt_sample_energy_joules", "Energy of one trained sample, by scope.",

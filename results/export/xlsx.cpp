@@ -58,6 +58,15 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
   add_headings(headings, "Throughput", "samples/s");
   headings.push_back({"Step time", "s"});
   headings.push_back({"Of ceiling", "share"});
+  headings.push_back({"MFU", "share"});
+  const bool has_gpu = std::ranges::any_of(records, [](const Record& r) { return r.summary.gpu.has_value(); });
+  if (has_gpu) {
+    headings.push_back({"GPU utilisation", "share"});
+    headings.push_back({"SM active", "share"});
+    headings.push_back({"GPU memory in use", "bytes"});
+    headings.push_back({"GPU memory", "bytes"});
+  }
+  headings.push_back({"Peak device memory of a rank", "bytes"});
   for (Scope scope : scopes) {
     add_headings(headings, "Energy a sample, " + scope, "J/sample");
     headings.push_back({"Efficiency, " + scope, "FLOP/J"});
@@ -84,6 +93,20 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     add_estimate(cells, s.samples_per_s, no_run.empty() ? "not known" : no_run);
     cells.push_back(figure(s.step_time_s, no_run));
     cells.push_back(figure(credible_of_ceiling(s), no_run.empty() ? why_no_of_ceiling(s) : no_run));
+    const auto number = [](const auto& value) {
+      return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+    };
+    cells.push_back(figure(s.mfu, no_run.empty() ? s.mfu_reason : no_run));
+    if (has_gpu) {
+      const GpuUse gpu = s.gpu.value_or(GpuUse());
+      const std::string no_gpu = !no_run.empty() ? no_run : s.gpu ? gpu.reason : "no GPU";
+      cells.push_back(figure(gpu.utilisation, no_gpu));
+      cells.push_back(figure(gpu.sm_active, no_gpu));
+      cells.push_back(figure(number(gpu.memory_used_bytes), no_gpu));
+      cells.push_back(figure(number(gpu.memory_bytes), no_gpu));
+    }
+    cells.push_back(
+        figure(number(s.peak_device_memory_bytes_per_rank), no_run.empty() ? "not recorded" : no_run));
     for (Scope scope : scopes) {
       const auto rate = of_scope(s.samples_per_j, scope);
       add_estimate(cells, rate ? std::optional(joules_per_sample(*rate)) : std::nullopt, no_joules);
@@ -101,6 +124,8 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     if (has_run(r) && !s.energy_reason.empty()) absent.push_back("energy: " + s.energy_reason);
     if (const std::string no_share = why_no_of_ceiling(s); has_run(r) && !no_share.empty())
       absent.push_back("of ceiling: " + no_share);
+    if (has_run(r) && !s.mfu_reason.empty()) absent.push_back("MFU: " + s.mfu_reason);
+    if (s.gpu && !s.gpu->reason.empty()) absent.push_back("GPU: " + s.gpu->reason);
     if (s.to_target && !s.to_target->reason.empty()) absent.push_back("to target: " + s.to_target->reason);
     cells.push_back(joined(flag_names(r)));
     cells.push_back(joined(absent));

@@ -239,18 +239,28 @@ Section learning_section(const std::vector<HtmlSystem>& systems) {
 
 namespace {
 
+/// Channels of power/telemetry, by the end of their names.
 struct Quantity {
-  const char *suffix, *title, *unit;
+  std::vector<std::string_view> endings;
+  const char *title, *unit;
+  double scale = 1;  ///< from the channel's unit to the chart's
+  bool is_of(const std::string& name) const {
+    return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+  }
 };
-constexpr Quantity quantities[] = {{"power_w", "Power", "W"},
-                                   {"_mhz", "Clocks", "MHz"},
-                                   {"temperature_c", "Temperature", "°C"},
-                                   {"_share", "Utilisation", "share"}};
+const std::vector<Quantity>& quantities() {
+  static const std::vector<Quantity> all = {{{"power_w"}, "Power", "W"},
+                                            {{"_mhz"}, "Clocks", "MHz"},
+                                            {{"temperature_c"}, "Temperature", "°C"},
+                                            {{"utilisation", "sm_active"}, "Utilisation", "%", 100},
+                                            {{"memory_used_bytes"}, "Memory in use", "GiB", 1.0 / (1 << 30)}};
+  return all;
+}
 
 /// Of one point: a chart for each kind of quantity, its trials one after the other.
 std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of_point) {
   std::vector<Chart> charts;
-  for (const Quantity& quantity : quantities) {
+  for (const Quantity& quantity : quantities()) {
     Chart chart;
     chart.kind = "lines", chart.from_zero = false;
     chart.title = fmt::format("{}, {}", quantity.title,
@@ -262,7 +272,7 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
     for (const Trial& trial : record.trials) {
       for (auto& [name, set] : lines) set.data.push_back(gap);
       for (const SeriesRow& row : trial.series) {
-        if (!row.quantity.ends_with(quantity.suffix)) continue;
+        if (!quantity.is_of(row.quantity)) continue;
         const std::string name = fmt::format("{} {} {}", row.host, row.domain, row.quantity);
         DataSet& set = lines.try_emplace(name, DataSet{name}).first->second;
         const std::size_t count =
@@ -271,9 +281,10 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
           if (!std::isfinite(row.mean[i]) || !std::isfinite(row.time_s[i])) continue;
           const double at = start + row.time_s[i];
           set.data.emplace_back(
-              at, row.mean[i],
-              fmt::format("{}: {} {} ({} to {}) at {}", name, significant(row.mean[i], 4), quantity.unit,
-                          significant(row.minimum[i], 4), significant(row.maximum[i], 4), duration(at)));
+              at, quantity.scale * row.mean[i],
+              fmt::format("{}: {} {} ({} to {}) at {}", name, significant(quantity.scale * row.mean[i], 4),
+                          quantity.unit, significant(quantity.scale * row.minimum[i], 4),
+                          significant(quantity.scale * row.maximum[i], 4), duration(at)));
         }
       }
       if (std::isfinite(trial.window_s)) start += trial.window_s;
@@ -297,7 +308,7 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
 }  // namespace
 
 Section telemetry_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"telemetry", "Power, clocks, temperature", "Means of consecutive samples over the trials."};
+  Section section{"telemetry", "Power, clocks, temperature, utilisation", "Means of consecutive samples over the trials."};
   Choice choice{"Point", {}};
   std::size_t all = 0;
   const std::vector<std::vector<Words>> names = point_names(systems);

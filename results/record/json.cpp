@@ -105,6 +105,16 @@ void describe(auto& a, Like<Execution> auto& e) {
   a("loss_scaling", e.loss_scaling), a("recomputed_layers", e.recomputed_layers);
   a("deterministic", e.deterministic), a("implementations", e.implementations);
 }
+void describe(auto& a, Like<GpuUse> auto& g) {
+  a("gpus", g.gpus), a("utilisation", g.utilisation), a("sm_active", g.sm_active);
+  a("memory_used_bytes", g.memory_used_bytes), a("memory_bytes", g.memory_bytes), a("reason", g.reason);
+}
+void describe(auto& a, Like<MicroBatchTrial> auto& t) {
+  a("micro_batch", t.micro_batch), a("samples_per_s", t.samples_per_s), a("reason", t.reason);
+}
+void describe(auto& a, Like<MicroBatchSearch> auto& m) {
+  a("trials", m.trials), a("chosen", m.chosen), a("stopped_by", m.stopped_by);
+}
 void describe(auto& a, Like<Summary> auto& s) {
   a("samples_per_s", s.samples_per_s), a("tokens_per_s", s.tokens_per_s), a("flops_per_s", s.flops_per_s);
   a("step_time_s", s.step_time_s), a("step_time_p50_s", s.step_time_p50_s), a("step_time_p90_s", s.step_time_p90_s);
@@ -112,7 +122,8 @@ void describe(auto& a, Like<Summary> auto& s) {
   a("step_time_max_s", s.step_time_max_s), a("model_flops_per_sample", s.model_flops_per_sample);
   a("hardware_flops_per_sample", s.hardware_flops_per_sample);
   a("flops_rule", s.flops_rule), a("ceiling_flops_per_s", s.ceiling_flops_per_s), a("of_ceiling", s.of_ceiling);
-  a("of_ceiling_reason", s.of_ceiling_reason), a("mfu", s.mfu), a("mfu_reason", s.mfu_reason);
+  a("of_ceiling_reason", s.of_ceiling_reason), a("peak_flops_per_s", s.peak_flops_per_s), a("mfu", s.mfu);
+  a("mfu_reason", s.mfu_reason), a("gpu", s.gpu);
   a.scopes("energy_j", s.energy_j), a.scopes("flops_per_w", s.flops_per_w), a.scopes("samples_per_j", s.samples_per_j);
   a("energy_reason", s.energy_reason), a("loss_first", s.loss_first), a("loss_last", s.loss_last);
   a("loss_slope_per_step", s.loss_slope_per_step);
@@ -124,7 +135,7 @@ void describe(auto& a, Like<Summary> auto& s) {
 void describe(auto& a, Like<Verdict> auto& v) { a("status", v.status), a("flags", v.flags), a("reasons", v.reasons); }
 void describe(auto& a, Like<Record> auto& r) {
   a("id", r.id), a("launch", r.launch), a("workload", r.workload), a("setting", r.setting), a("start", r.start),
-      a("target", r.target), a("prices", r.prices);
+      a("target", r.target), a("prices", r.prices), a("micro_batch_search", r.micro_batch_search);
   a("trials", r.trials), a("execution", r.execution);
   a("summary", r.summary), a("verdict", r.verdict);
 }
@@ -140,7 +151,7 @@ void describe(auto& a, Like<HostInfo> auto& h) {
 void describe(auto& a, Like<DeviceEntry> auto& d) {
   a("rank", d.rank), a("host", d.host), a("kind", d.kind), a("name", d.name), a("uuid", d.uuid);
   a("instruction_set", d.instruction_set), a("threads", d.threads), a("affinity", d.affinity);
-  a("libraries", d.libraries);
+  a("libraries", d.libraries), a("memory_bytes", d.memory_bytes);
 }
 void describe(auto& a, Like<MeterEntry> auto& m) {
   a("host", m.host), a("domain", m.domain), a("scope", m.scope), a("method", m.method);

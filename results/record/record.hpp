@@ -228,6 +228,29 @@ struct Execution {
   std::optional<std::map<std::string, std::vector<std::string>>> implementations{};
 };
 
+/// How the GPUs of a point were used along its trials, as their driver told.
+struct GpuUse {
+  int gpus = 0;                       ///< different ones that the point's ranks compute on
+  std::optional<double> utilisation;  ///< share of the time in which a kernel ran: mean over GPUs and windows
+  std::optional<double> sm_active;    ///< share of the multiprocessors' time in which they worked; likewise
+  /// The most that was in use on any of them, by whatever program, the driver's own part included.
+  std::optional<std::uint64_t> memory_used_bytes;
+  std::optional<std::uint64_t> memory_bytes;  ///< what the one with the least memory has
+  std::string reason;                         ///< why any of these is absent; empty otherwise
+};
+/// One size that a search for the micro-batch tried.
+struct MicroBatchTrial {
+  std::int64_t micro_batch = 0;
+  std::optional<double> samples_per_s;  ///< of all ranks, from the fastest of a few steps; absent with a reason
+  std::string reason;                   ///< "does not fit: needs …"; empty where the speed was measured
+};
+/// `--micro-batch auto`: the sizes that were tried before the first trial, from 1 up. The point ran at `chosen`.
+struct MicroBatchSearch {
+  std::vector<MicroBatchTrial> trials;
+  std::int64_t chosen = 0;
+  std::string stopped_by;  ///< why no larger size was taken
+};
+
 struct Summary {
   /// Steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s; of a
   /// run to a target ÷ the window less its evaluations.
@@ -242,8 +265,12 @@ struct Summary {
   std::optional<double> ceiling_flops_per_s;  ///< the network's own products, timed alone, all ranks
   std::optional<double> of_ceiling; ///< achieved ÷ ceiling
   std::string of_ceiling_reason;    ///< why absent
-  std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
-  std::string mfu_reason;
+  /// The vendors' dense peaks of the point's GPUs at its precision, added (results/devices/vendor_peaks.def). Absent
+  /// where a device has none, and in reports from before there was a list.
+  std::optional<double> peak_flops_per_s{};
+  std::optional<double> mfu;        ///< achieved ÷ that peak
+  std::string mfu_reason;           ///< why absent
+  std::optional<GpuUse> gpu{};      ///< absent where no GPU trained, and in reports from before it was summed up
   ByScope energy_j;                    ///< per trial
   ByScope flops_per_w, samples_per_j;  ///< absent of runs to a target
   std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
@@ -270,6 +297,7 @@ struct Record {
   std::optional<StartTemperature> start{};  ///< absent where no sensor answers
   std::optional<Target> target;             ///< trained until it is reached, instead of for a time
   std::optional<JobPrices> prices{};           ///< absent where none were given
+  std::optional<MicroBatchSearch> micro_batch_search{};  ///< absent where the plan has a size
   std::vector<Trial> trials;
   std::optional<Execution> execution{};  ///< absent where no step was run, and of commands
   Summary summary;
@@ -312,6 +340,7 @@ struct DeviceEntry {
   int threads = 0;
   std::vector<int> affinity;        ///< logical CPUs this rank may use
   std::vector<std::string> libraries;
+  std::optional<std::uint64_t> memory_bytes{};  ///< of the device; absent of CPUs and in reports from before it was asked
 };
 struct MeterEntry {
   std::string host, domain, reason, detail;

@@ -34,6 +34,7 @@ constexpr Merit all_merits[] = {
     {"flops", "FLOP/s", true, false, true, of<&Summary::flops_per_s>},
     {"of-ceiling", "share of the ceiling", true, false, true,
      [](const Summary& s, Scope) { return credible_of_ceiling(s); }},
+    {"mfu", "share of the vendor's peak", true, false, true, [](const Summary& s, Scope) { return s.mfu; }},
     {"efficiency", "FLOP/J", true, true, true, of<&Summary::flops_per_w>},
     {"samples-per-joule", "samples/J", true, true, false, of<&Summary::samples_per_j>},
     {"time-to-target", "time to target", false, false, false, of<&ToTarget::time_s>},

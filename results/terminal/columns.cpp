@@ -47,11 +47,12 @@ class Columns {
   }
   /// A figure that has none.
   void add(const std::string& title, int importance, const char* merit,
-           const std::function<std::optional<double>(const Summary&)>& of) {
+           const std::function<std::optional<double>(const Summary&)>& of,
+           const std::function<std::string(double)>& print) {
     Column column{title, is_order(merit, Scope::none) ? most_important : importance, false, {}};
     for (const Record& r : records_) {
       const std::optional<double> value = of(r.summary);
-      column.cells.push_back(!has_run(r) ? "" : value ? significant(*value, 2) : "-");
+      column.cells.push_back(!has_run(r) ? "" : value ? print(*value) : "-");
     }
     if (has_any(column)) all_.push_back(std::move(column));
   }
@@ -95,7 +96,26 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none,
               of(&Summary::step_time_s), seconds);
   columns.add("FLOP/s", 4, 0, "flops", Scope::none, of(&Summary::flops_per_s), figure);
-  columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
+  const auto share = [](double v) { return significant(v, 2); };
+  const auto memory = [](double v) { return bytes(v); };
+  columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling, share);
+  columns.add("MFU", 7, "mfu", [](const Summary& s) { return s.mfu; }, share);
+  const auto of_gpu = [](auto GpuUse::*member) {
+    return [member](const Summary& s) -> std::optional<double> {
+      if (!s.gpu || !((*s.gpu).*member)) return std::nullopt;
+      return static_cast<double>(*((*s.gpu).*member));
+    };
+  };
+  columns.add("GPU busy", 5, "", of_gpu(&GpuUse::utilisation), share);
+  columns.add("SM active", 5, "", of_gpu(&GpuUse::sm_active), share);
+  columns.add("GPU memory", 1, "", of_gpu(&GpuUse::memory_used_bytes), memory);
+  columns.add(
+      "peak memory", 1, "",
+      [](const Summary& s) -> std::optional<double> {
+        if (!s.peak_device_memory_bytes_per_rank) return std::nullopt;
+        return static_cast<double>(*s.peak_device_memory_bytes_per_rank);
+      },
+      memory);
   for (Scope scope : measured_scopes(records)) {  // who finds room first stands first
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);

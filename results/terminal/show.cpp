@@ -197,8 +197,8 @@ class Shower {
     std::vector<std::string> texts;
     for (const auto& [name, sum] : series)
       if (sum.count > 0)
-        texts.push_back(name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" +
-                        significant(sum.minimum) + " … " + significant(sum.maximum) + ")");
+        texts.push_back(name + ": " + value_of(name, sum.sum / static_cast<double>(sum.count)) + " (" +
+                        value_of(name, sum.minimum) + " … " + value_of(name, sum.maximum) + ")");
     for (const auto& [name, change] : counters) texts.push_back(name + ": +" + significant(change));
     lines("telemetry", texts);
   }
@@ -214,6 +214,7 @@ class Shower {
     line("batch", fmt::format("{} micro-batch × {} accumulated × {} = {} samples", w.micro_batch, w.accumulate,
                               count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
+    line("", r.micro_batch_search ? micro_batch_search(*r.micro_batch_search) : "");
     line("steps", r.execution ? execution(*r.execution) : "");
     settings(r);
     if (r.start)
@@ -237,7 +238,7 @@ class Shower {
                                         (s.ceiling_flops_per_s ? si(*s.ceiling_flops_per_s, "FLOP/s") : "absent") +
                                         ", the rate of its own products timed alone"
                                   : "absent: " + why_no_of_ceiling(s));
-    line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
+    line("MFU", mfu(s));
     step_times(r);
     phases_of(r);
     if (!s.op_share.empty()) {
@@ -250,6 +251,7 @@ class Shower {
     }
     loss(r);
     energy(r);
+    line("GPU", s.gpu ? gpu_use(*s.gpu) : "");
     telemetry(r);
     line("memory", memory(s));
     verdict(r);

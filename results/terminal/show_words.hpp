@@ -58,6 +58,39 @@ inline std::string execution(const Execution& e) {
                         count(e.loss_scaling->skipped_steps, "step"));
   return text;
 }
+/// "41.2 % of 989 TFLOP/s, the vendor's dense peak", with the rule that FLOPs are counted by.
+inline std::string mfu(const Summary& s) {
+  if (!s.mfu) return "absent: " + s.mfu_reason;
+  return fmt::format("{} of {}, the vendor's dense peak{}", percent(*s.mfu),
+                     s.peak_flops_per_s ? text::si(*s.peak_flops_per_s, "FLOP/s") : "its peak",
+                     s.flops_rule.empty() ? "" : "; by " + s.flops_rule);
+}
+inline std::string gpu_use(const GpuUse& gpu) {
+  const auto share = [](const char* what, const std::optional<double>& value) {
+    return value ? std::string(what) + " " + percent(*value) : std::string();
+  };
+  const auto bytes = [](std::uint64_t value) { return text::bytes(static_cast<double>(value)); };
+  const std::string used = gpu.memory_used_bytes ? bytes(*gpu.memory_used_bytes) + " in use" : "";
+  const std::string all = gpu.memory_bytes ? bytes(*gpu.memory_bytes) : "";
+  return join_said({text::count(gpu.gpus, "GPU"), share("busy", gpu.utilisation), share("SM active", gpu.sm_active),
+                    used.empty() || all.empty() ? used + (all.empty() ? "" : all + " of memory") : used + " of " + all,
+                    gpu.reason.empty() ? "" : "absent: " + gpu.reason},
+                   ", ");
+}
+/// "micro-batch 8 found: 1: 40.1, 2: …, 16: does not fit samples/s; doubling …".
+inline std::string micro_batch_search(const MicroBatchSearch& search) {
+  std::vector<std::string> trials;
+  for (const MicroBatchTrial& trial : search.trials)
+    trials.push_back(fmt::format("{}: {}", trial.micro_batch,
+                                 trial.samples_per_s ? text::si(*trial.samples_per_s, "samples/s") : trial.reason));
+  return join_said({fmt::format("micro-batch {}", search.chosen) + (trials.empty() ? "" : " found"),
+                    search.stopped_by, join_said(trials, ", ")},
+                   "; ");
+}
+/// Of a telemetry quantity whose name ends as its unit.
+inline std::string value_of(const std::string& name, double value) {
+  return name.ends_with("_bytes") ? text::bytes(value) : text::significant(value);
+}
 inline std::string memory(const Summary& s) {
   const auto bytes = [](std::uint64_t value) { return text::bytes(static_cast<double>(value)); };
   return fmt::format(

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "results/record/launches.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
@@ -41,16 +42,6 @@ inline constexpr double time_slack = 1.001;
 std::string place_of(std::size_t record);
 std::string place_of(std::size_t record, std::size_t trial);
 
-/// One launch of a run: where it ran, and what it measured.
-struct RecordedLaunch {
-  const Context* context = nullptr;
-  const Program* program = nullptr;
-  std::string where;                 ///< of the context: "/context", "/parts/0/context"
-  std::vector<std::size_t> records;  ///< their places in the report
-};
-/// Of a report that was not resumed, one.
-std::vector<RecordedLaunch> launches_of(const Report& report);
-
 // ---- of a whole report; each needs report.context ----
 /// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, flags
 /// that hosts and devices imply, a device for each rank, a rank on each host, trials that lie one after another between
@@ -65,6 +56,9 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
 void check_meters(const Report& report, Findings& found);
 /// checks_energy.cpp: joules that the idle power and the parts of a node bear out, in windows that are the trials' own.
 void check_energy(const Report& report, Findings& found);
+/// checks_devices.cpp: peaks, MFU and use of GPUs that the launch's devices and the list of vendor peaks bear out.
+/// `is_newer`: of the report's schema, which may know more devices.
+void check_devices(const Report& report, bool is_newer, Findings& found);
 /// checks_power.cpp: joules that the series of power of the same window bear out.
 void check_power(const Report& report, Findings& found);
 /// checks_losses.cpp: the same training has the same first losses, however many ranks share it.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "results/record/text.hpp"
+#include "results/selection/micro_batch.hpp"
 #include "results/selection/search.hpp"
 #include "results/validation/checks.hpp"
 
@@ -112,6 +113,34 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
   }
 }
 
+/// A size that the plan leaves to the run is the one that its search found, or that was declared.
+void check_batch(const Record& record, const std::string& at, const Json& point, const auto& same, Findings& found) {
+  const bool is_automatic = point.value("micro_batch", Json()) == "auto";
+  const std::optional<MicroBatchSearch>& search = record.micro_batch_search;
+  for (const char* key : {"micro_batch", "accumulate", "global_batch"})
+    if (point.contains(key) && !point[key].is_null() && point[key] != "auto") same(point[key], key);
+  if (search && !is_automatic)
+    return found.broken("plan_differs", at + "/micro_batch_search", "is given although the plan has a size");
+  if (!search) {
+    if (is_automatic && has_run(record))
+      found.broken("plan_differs", at + "/micro_batch_search", "is missing: the plan leaves the size to the run");
+    return;
+  }
+  if (search->chosen != record.workload.micro_batch)
+    found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not the point's micro-batch");
+  const std::vector<MicroBatchTrial>& trials = search->trials;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const std::string place = at + "/micro_batch_search/trials/" + std::to_string(i);
+    if (trials[i].micro_batch != (i == 0 ? 1 : 2 * trials[i - 1].micro_batch))
+      found.broken("micro_batch_differs", place + "/micro_batch", "is not twice the size before, from 1 on");
+    if (trials[i].samples_per_s.has_value() != trials[i].reason.empty())
+      found.broken("reason_missing", place + "/reason",
+                   trials[i].samples_per_s ? "is given beside a speed" : "is empty although there is no speed");
+  }
+  if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
+    found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
+}
+
 /// `json`: the record without its trials.
 void check_point(const Record& record, std::size_t place, const Json& json, const Json& plan, const Json& point,
                  Findings& found) {
@@ -124,8 +153,9 @@ void check_point(const Record& record, std::size_t place, const Json& json, cons
   };
   for (const char* key : {"device", "seed"})
     if (plan.contains(key)) same(plan[key], key);
-  for (const char* key : {"model", "precision", "layers", "micro_batch", "accumulate", "ranks"})
+  for (const char* key : {"model", "precision", "layers", "ranks"})
     if (point.contains(key)) same(point[key], key);
+  check_batch(record, at, point, same, found);
   same(point.value("seq_len", Json()), "seq_len");  // images have none
   const Json setting = point.value("setting", Json::object());
   for (const auto& [name, value] : setting.items())

@@ -69,11 +69,10 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
       found.broken("ceiling_differs", summary + "/of_ceiling", "is not flops_per_s / ceiling_flops_per_s");
   if (!s.of_ceiling && s.of_ceiling_reason.empty())
     found.broken("reason_missing", summary + "/of_ceiling", "is null without of_ceiling_reason");
-  // No version of this schema knows the peak of a device, so that there is nothing to hold a share of it against.
   if (s.mfu && *s.mfu > 1)
     found.broken("mfu_above_peak", summary + "/mfu", "is over 1: no device computes faster than its peak");
-  else if (s.mfu && !is_newer)
-    found.broken("mfu_without_peak", summary + "/mfu", "must be null: this version knows no device's peak");
+  else if (s.mfu && !s.peak_flops_per_s)
+    found.broken("mfu_without_peak", summary + "/mfu", "must be null: peak_flops_per_s is");
   if (!s.mfu && s.mfu_reason.empty()) found.broken("reason_missing", summary + "/mfu", "is null without mfu_reason");
   bool absent = s.energy_j.empty();
   for (const auto& [scope, energy] : s.energy_j) absent = absent || !energy;

@@ -84,6 +84,7 @@ Validation check_whole(Report& report, const std::string& plan_sha256, const std
   check_meters(report, found);
   check_energy(report, found);
   check_power(report, found);
+  check_devices(report, is_newer, found);
   check_losses(report, found);
   return found.take();
 }

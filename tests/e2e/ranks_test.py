@@ -4,7 +4,7 @@ import json
 import math
 import unittest
 
-from support import Case, run, said_codes, tool
+from support import Case, codes, run, said_codes, tool, validated
 
 
 class Steps(Case):
@@ -229,6 +229,57 @@ class RanksAsAnAxis(Case):
         self.assertEqual(list(self.folder.iterdir()), [])
         paced = run("--model", "gpt2-tiny", "--steps", 100, "--dry-run", ranks=2)
         self.assertIn("about ", paced.stdout)
+
+
+class AutoMicroBatch(Case):
+    OPTIONS = ("--model", "gpt2-tiny", "--precision", "float32", "--seq-len", 16, "--micro-batch", "auto", "--global-batch", 16)
+
+    def record_of(self, out):
+        self.assertEqual(codes(validated(out / "report.json")["faults"]), [])
+        [record] = self.report(out)["records"]
+        search, workload = record["micro_batch_search"], record["workload"]
+        self.assertEqual(workload["micro_batch"], search["chosen"])
+        self.assertEqual(workload["micro_batch"] * workload["accumulate"] * workload["ranks"], 16)
+        self.assertEqual(workload["global_batch"], 16)
+        self.assertEqual(record["id"], "gpt2-tiny/float32/mbauto/t16/gb16/np2")
+        return record
+
+    def test_a_size_is_found_before_the_trials_and_recorded(self):
+        out = self.folder / "out"
+        process = run(*self.OPTIONS, "--steps", 3, "--warmup", 0, "--threads", 1, "--out", out, ranks=2)
+        self.assert_ran(process)
+        record = self.record_of(out)
+        sizes = [trial["micro_batch"] for trial in record["micro_batch_search"]["trials"]]
+        self.assertEqual(sizes, [2 ** i for i in range(len(sizes))])
+        self.assertIn(record["workload"]["micro_batch"], sizes)
+        self.assertEqual(record["trials"][0]["first_step"], 0)
+        self.assertEqual(json.loads(self.report(out)["plan"]["canonical_json"])["points"][0]["micro_batch"], "auto")
+        shown = tool("show", out / "report.json", "--width", 200).stdout
+        self.assertIn(f"micro-batch {record['workload']['micro_batch']} found; ", shown)
+        # --resume takes what was recorded: nothing is left to do, and nothing changes.
+        before = (out / "records.jsonl").read_text()
+        self.assertEqual(run("--resume", out, ranks=2).returncode, 0)
+        self.assertEqual((out / "records.jsonl").read_text(), before)
+
+    def test_a_kit_leaves_the_size_to_who_runs_it(self):
+        kit = self.folder / "kit.json"
+        frozen = tool("freeze", *self.OPTIONS, "--steps", 3, "--warmup", 0, "-o", kit)
+        self.assertEqual(frozen.returncode, 0, frozen.stderr)
+        self.assertEqual(said_codes(frozen.stderr, "warning"), [], "the global batch is fixed")
+        plan = tool("plan", "--config", kit, "--nodes", 2)
+        self.assertIn("found at run time", plan.stdout)
+        out = self.folder / "declared"
+        self.assert_ran(run("--config", kit, "--micro-batch", 2, "--threads", 1, "--out", out, ranks=2))
+        record = self.record_of(out)
+        self.assertEqual(record["workload"]["micro_batch"], 2)
+        self.assertEqual(record["micro_batch_search"]["trials"], [])
+        faults = codes(validated(out / "report.json", "--kit", kit)["faults"])
+        self.assertNotIn("kit_differs", faults)
+
+    def test_batch_norm_keeps_its_size(self):
+        process = run("--model", "resnet-tiny", "--micro-batch", "auto", "--steps", 1)
+        self.assertEqual(process.returncode, 2)
+        self.assertEqual(said_codes(process.stderr), ["option-does-not-apply"])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ TEST(Kit, EveryOptionIsWrittenOut) {
        R"({"model": "gpt2-tiny", "layers": 1, "seq_len": [16, 32], "global_batch": 64, "accumulate": [1, 2], "ranks": [1, 2, 4]})",
        R"({"model": "gpt2-tiny", "gpu_clock": ["found", "600:900:150"], "cpu_governor": "performance", "cpu_power_limit": [100.5]})",
        R"({"grids": [{"model": "gpt2-tiny"}, {"model": "resnet-tiny", "accumulate": 4}], "precision": ["float32"]})",
+       R"({"model": "gpt2-tiny", "micro_batch": ["auto", 2], "global_batch": 64})",
        R"({"model": "gpt2-tiny", "target": 0.25, "seeds": [9223372036854775807, 3]})",
        R"({"model": "gpt2-tiny", "recompute": 1, "deterministic": false, "repeat": 5})",
        R"({"model": ["gpt2-tiny", "resnet-tiny"], "recompute": "37.5%"})",

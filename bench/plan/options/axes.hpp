@@ -13,6 +13,9 @@
 
 namespace tw::bench {
 
+/// As a value of micro_batch: found before the trials (`--micro-batch auto`).
+inline constexpr std::int64_t automatic = 0;
+
 /// Axes as a user gives them; a list of several values makes an axis. Empty lists take the network's defaults.
 struct Axes {
   std::vector<std::string> model;

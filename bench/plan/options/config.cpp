@@ -34,6 +34,10 @@ void read_values(const Axis& axis, const Json& value, std::vector<T>& into) {
     const auto* whole = std::get_if<std::int64_t>(&read);
     if constexpr (std::is_same_v<T, std::string>)
       into.push_back(word != nullptr ? *word : plain_text(read));
+    else if (word != nullptr && *word == type.zero_word)
+      into.push_back(0);
+    else if (whole != nullptr && *whole == 0 && !type.zero_word.empty())
+      throw bad_value(axis.key, "0", "value too small (minimum 1)");
     else if (whole != nullptr && std::in_range<T>(*whole))
       into.push_back(static_cast<T>(*whole));
     else

@@ -24,6 +24,9 @@ OrderedJson grid_json(const Axes& axes) {
   for (const Axis& axis : axes_list())
     with_values(axis, axes, [&](const auto& values) {
       if (!values.empty()) json[axis.key] = values;
+      if constexpr (std::is_integral_v<typename std::decay_t<decltype(values)>::value_type>)
+        for (std::size_t i = 0; i < values.size(); ++i)
+          if (values[i] == 0 && !axis.type.zero_word.empty()) json[axis.key][i] = written(axis.type, 0);
     });
   return json;
 }

@@ -33,6 +33,18 @@ ValueType whole_number(std::int64_t least, std::int64_t most) {
           .most = most};
 }
 
+ValueType whole_number_or(const std::string& word, std::int64_t most) {
+  ValueType type = whole_number(1, most);
+  type.wanted += fmt::format(", or \"{}\"", word);
+  type.schema = Json::array({Json::parse(type.schema), {{"enum", Json::array({word})}}}).dump();
+  type.zero_word = word;
+  return type;
+}
+
+std::string written(const ValueType& type, std::int64_t value) {
+  return value == 0 && !type.zero_word.empty() ? type.zero_word : std::to_string(value);
+}
+
 ValueType number_from_0() {
   return {.kind = Kind::number, .wanted = "a number, at least 0", .schema = R"({"type": "number", "minimum": 0})"};
 }
@@ -89,6 +101,7 @@ void check_value(const std::string& key, const ValueType& type, const OptionValu
   const auto* whole = std::get_if<std::int64_t>(&value);
   const auto* fraction = std::get_if<double>(&value);
   std::string why;
+  if (whole != nullptr && *whole == 0 && !type.zero_word.empty()) return;
   if (type.kind == Kind::integer && whole != nullptr) why = out_of_bounds(*whole, type.least, type.most, false);
   if (type.kind == Kind::number && (whole != nullptr || fraction != nullptr)) {
     const double number = whole != nullptr ? static_cast<double>(*whole) : *fraction;

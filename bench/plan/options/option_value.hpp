@@ -25,11 +25,14 @@ struct ValueType {
   double least_number = 0, most_number = std::numeric_limits<double>::max();
   bool is_above = false;                ///< a number is above its least one
   std::vector<std::string> words = {};  ///< the only ones of a text; empty: any
+  std::string zero_word = {};           ///< of an integer from 1 on: the word that 0 stands for; empty: none
 };
 
 ValueType flag();
 ValueType yes_or_no();
 ValueType whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// From 1 on, or a word, which is kept as 0.
+ValueType whole_number_or(const std::string& word, std::int64_t most);
 /// From 0 on, or above it.
 ValueType number_from_0();
 ValueType number_above_0(double most = std::numeric_limits<double>::max());
@@ -43,6 +46,8 @@ void check_value(const std::string& key, const ValueType& type, const OptionValu
 /// "[unknown-name] unknown --comm 'ncll': did you mean 'nccl'?": `word` is none of `known`.
 [[noreturn]] void throw_unknown(const std::string& key, const std::string& word, const std::vector<std::string>& known);
 
+/// A value of an integer type as people write it: a number, or the word that 0 stands for.
+std::string written(const ValueType& type, std::int64_t value);
 /// As JSON.
 std::string json_text(const OptionValue& value);
 /// As people write it: strings without quotes.

@@ -68,6 +68,19 @@ CLI::Validator holding(const ValueType& type) {
           ""};
 }
 
+/// Reads a word as the 0 that it stands for, and refuses that number itself.
+CLI::Validator worded(const ValueType& type) {
+  return {[word = type.zero_word](std::string& text) -> std::string {
+            std::int64_t value = 1;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (value == 0 && error == std::errc() && end == text.data() + text.size())
+              return value_fault(text, "value too small (minimum 1)");
+            if (text == word) text = "0";
+            return {};
+          },
+          ""};
+}
+
 void add_axis(CLI::App& app, const Axis& axis, Axes& axes) {
   with_values(axis, axes, [&](auto& values) {
     CLI::Option* option = app.add_option(option_name(axis.key), values, axis.help)
@@ -76,6 +89,7 @@ void add_axis(CLI::App& app, const Axis& axis, Axes& axes) {
                               ->group(axis.group);
     if constexpr (std::is_integral_v<typename std::decay_t<decltype(values)>::value_type>)
       option->check(holding(axis.type));
+    if (!axis.type.zero_word.empty()) option->transform(worded(axis.type));
   });
 }
 
@@ -126,11 +140,13 @@ bool goes_around(const Axis& axis) {
 }
 
 /// What a suite or config does not leave open. A config that is no kit can be edited instead.
-void check_frozen(const PlanOptions& options, bool is_kit) {
-  const bool has_config = !options.config.empty();
+void check_frozen(const PlanOptions& options, const Request& request) {
+  const bool has_config = !options.config.empty(), is_kit = request.kit.has_value();
   std::vector<std::string> given;
-  for (const Axis& axis : axes_list())
+  for (const Axis& axis : axes_list()) {
+    if (axis.values == Axis::Values(&Axes::micro_batch) && leaves_micro_batch(request)) continue;
     if (count_values(axis, options.axes) > 0 && (has_config || !goes_around(axis))) given.emplace_back(axis.key);
+  }
   for (const RunOption& option : run_options())
     if (has_config && options.given.contains(option.key) &&
         (option.over == RunOption::Over::suite || (is_kit && option.over != RunOption::Over::kit)))
@@ -159,6 +175,17 @@ std::vector<std::string> set_around(std::vector<Axes>& grids, const Axes& axes) 
   for (Axes& grid : grids) grid.ranks = axes.ranks;
   if (!axes.ranks.empty()) changed.emplace_back("ranks");
   return changed;
+}
+
+/// The one size that is given for grids which leave it to the run.
+void declare_micro_batch(const std::vector<std::int64_t>& given, Request& request) {
+  if (given.empty()) return;
+  if (given.size() > 1)
+    throw UsageError("bad-value", "micro_batch",
+                     fmt::format("{}: this plan takes one size, or auto: leave out the others", key_ref("micro_batch")));
+  const Axis& axis = *find_axis("micro_batch");
+  check_value(axis.key, axis.type, given.front());
+  if (given.front() != automatic) request.declared_micro_batch = given.front();
 }
 
 /// The options by which a suite or config is another one than `before`.
@@ -233,7 +260,7 @@ void check_plan_options(const PlanOptions& options) {
   RunSettings settings;
   if (!options.suite.empty()) {
     settings = suite_request(options.suite);
-    check_frozen(options, false);
+    check_frozen(options, suite_request(options.suite));
     check_target(options, settings);
   }
   // A config is not read here: seeds may be of its runs to a target, a slowdown of its search.
@@ -281,8 +308,9 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   else
     request.axes.push_back(options.axes);
   if (planned) {
-    check_frozen(options, request.kit.has_value());
+    check_frozen(options, request);
     check_target(options, request);
+    declare_micro_batch(options.axes.micro_batch, request);
   }
   const RunSettings before = request;
   take_over(options.given, request);

@@ -22,7 +22,12 @@ struct Request : RunSettings {
   /// The option asks for the same bits over a plan that says nothing: a change where the device gives none by itself.
   bool adds_deterministic = false;
   std::set<std::string> given;  ///< keys of options that go over a config or suite
+  /// A size that whoever runs a plan has given where the plan leaves it to the run ("auto"). The plan stays the same.
+  std::optional<std::int64_t> declared_micro_batch;
 };
+
+/// Whether a grid leaves the micro-batch to the run.
+bool leaves_micro_batch(const Request& request);
 
 /// Whether the device gives the same bits each time without being asked to.
 bool is_deterministic_by_default(const std::string& device);

@@ -1,4 +1,6 @@
 // The built-in suites.
+#include <algorithm>
+
 #include "bench/plan/options/request.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/analysis/run_rules.hpp"
@@ -52,6 +54,12 @@ Request convergence() {
 }
 
 }  // namespace
+
+bool leaves_micro_batch(const Request& request) {
+  return std::ranges::any_of(request.axes, [](const Axes& axes) {
+    return std::ranges::find(axes.micro_batch, automatic) != axes.micro_batch.end();
+  });
+}
 
 const std::vector<std::string>& suite_names() {
   static const std::vector<std::string> names = {"quick", "standard", "procurement", "convergence"};

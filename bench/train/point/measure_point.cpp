@@ -12,6 +12,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
+#include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "bench/train/point/target_run.hpp"
@@ -217,6 +218,33 @@ void run_windows(RunContext& context, const Point& point, results::Record& recor
   if (context.plan.measurement.steps) record.verdict.flags.push_back(results::Flag::steps_given);
 }
 
+/// What was found for this size before, by the first rank; nullopt where nothing was (collective over the job).
+std::optional<results::MicroBatchSearch> known_micro_batch(RunContext& context, const Point& point) {
+  if (!point.is_automatic || context.micro_batches == nullptr) return std::nullopt;
+  results::Record known;
+  const auto found = context.micro_batches->find(size_key(point));
+  if (found != context.micro_batches->end()) known.micro_batch_search = found->second;
+  return results::record_from_json(context.job.broadcast(results::to_json_line(known))).micro_batch_search;
+}
+
+/// The point at its size, which is the record's from here on. An automatic point takes the one that is known, or finds
+/// it (collective over the ranks that train).
+Point at_its_size(RunContext& context, const Point& point, std::optional<results::MicroBatchSearch> known,
+                  results::Record& record) {
+  if (!point.is_automatic) return point;
+  record.micro_batch_search = known ? std::move(known) : find_micro_batch(context, point);
+  std::string why;
+  const std::optional<Point> sized = with_micro_batch(point, record.micro_batch_search->chosen, why);
+  if (!sized) throw Stop(exit_usage, "bad-value", fmt::format("{}: micro-batch {}", point.id, why));
+  if (why = context.job.agree(why_too_large(*sized, context.plan, context.job, context.device)); !why.empty())
+    throw Stop(exit_environment, "micro-batch-none", fmt::format("micro-batch {}: {}", sized->micro_batch, why));
+  reset_peak_resident_bytes();  // of the sizes that were tried
+  results::Workload& workload = record.workload;
+  workload.micro_batch = sized->micro_batch, workload.accumulate = sized->accumulate;
+  workload.global_batch = sized->global_batch();
+  return *sized;
+}
+
 /// Has the first ranks of a job do `work`, which may throw Stop on all of them, while the others sleep; then all have the
 /// record that it made, or throw that Stop (collective over the job).
 template <class Work>
@@ -347,7 +375,8 @@ results::Record run_point(RunContext& whole, const Point& point) {
   note_found(record.setting, whole.found);
   const Watched watched(context.energy, whole.settings != nullptr ? whole.settings : whole.looks_after);
 
-  const results::Record before = record;
+  std::optional<results::MicroBatchSearch> known = known_micro_batch(whole, point);
+  results::Record before = record;
   // What ends a point on its only rank ends that point alone. Of several, the others may be in the middle of a step's
   // collectives: there the job ends. --resume begins the point once more, and goes on behind it where it ends that job,
   // too (in_flight.hpp).
@@ -357,10 +386,12 @@ results::Record run_point(RunContext& whole, const Point& point) {
   };
   const auto measure = [&] {
     try {
-      if (point.task)
-        run_to_target(context, point, record);
+      const Point sized = at_its_size(context, point, std::move(known), record);
+      before = record;
+      if (sized.task)
+        run_to_target(context, sized, record);
       else
-        run_windows(context, point, record);
+        run_windows(context, sized, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
       record = not_run(before, results::Status::failed, std::string(without_code(stop.what())));
@@ -376,6 +407,8 @@ results::Record run_point(RunContext& whole, const Point& point) {
     keep_devices_of(team, job, record.setting);
     while_others_sleep(job, trains, record, measure);
   }
+  if (record.micro_batch_search && whole.micro_batches != nullptr)
+    whole.micro_batches->insert_or_assign(size_key(point), *record.micro_batch_search);
   if (!record.trials.empty()) finish(whole, record);
   return record;
 }

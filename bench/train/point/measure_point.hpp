@@ -62,6 +62,8 @@ struct RunContext {
   JobSettings* looks_after = nullptr;  ///< what is to stay as found where the plan has no settings; null: nothing
   /// When the launch began (Context::started_at); absent: trials do not say when they began.
   std::optional<std::chrono::steady_clock::time_point> started = {};
+  /// By size_key(): what was found for automatic points before, by the first rank, also in earlier launches of the run.
+  std::map<std::string, results::MicroBatchSearch>* micro_batches = nullptr;
   /// The same for the first ranks of the job.
   RunContext of(Team& team) const;
 };

@@ -32,6 +32,7 @@
 #include "bench/train/node/busy_nodes.hpp"
 #include "bench/train/node/job_settings.hpp"
 #include "bench/train/point/measure_point.hpp"
+#include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/sweep/complete.hpp"
 #include "bench/train/sweep/cool_down.hpp"
@@ -124,7 +125,9 @@ class Run {
                        .found = found_settings(report_.context.hosts),
                        .gpus = machines_.visible_anywhere(),
                        .teams = &teams_,
-                       .started = started_};
+                       .started = started_,
+                       .micro_batches = &micro_batches_};
+    micro_batches_ = recalled_micro_batches(plan_, report_.records);
     check_gpus();
     // Also where the plan sets nothing: it must not be measured under what a dead run has left.
     JobSettingsOptions wanted;
@@ -374,6 +377,7 @@ class Run {
     tell_settings();
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
+    results::summarise_devices(report_.records.back(), report_.context.devices);  // root's: the record that is kept
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
     const bool earlier_changed = results::flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
@@ -469,6 +473,7 @@ class Run {
   std::vector<results::RunPart> parts_;   // the launches before
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
+  std::map<std::string, results::MicroBatchSearch> micro_batches_;  // of automatic points, by size_key()
   std::string in_flight_;                 // the point that is measured
   std::string interrupted_;               // why the run ended in it, with its code
   std::vector<std::string> warnings_;     // of before the first point, with their codes

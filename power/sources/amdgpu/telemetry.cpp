@@ -45,6 +45,7 @@ std::vector<TelemetryFinding> amdgpu::find_telemetry_in(const fs::path& hwmon) {
     add("sm_clock_mhz", labelled(chip, "freq", "sclk", false), 1e-6);                        // Hz
     add("memory_clock_mhz", labelled(chip, "freq", "mclk", false), 1e-6);
     add("utilisation", chip / "device" / "gpu_busy_percent", 1e-2);
+    add("memory_used_bytes", chip / "device" / "mem_info_vram_used", 1);
     if (files.empty())
       findings.push_back({domain, nullptr, "unsupported", chip.string() + " has none of the files"});
     else

@@ -86,6 +86,10 @@ static_assert(sizeof(PciInfo) == 68);
 struct Utilization {
   unsigned gpu, memory;  // per cent
 };
+/// nvmlMemory_t of nvmlDeviceGetMemoryInfo; `used_bytes` has the driver's own part in it.
+struct Memory {
+  unsigned long long total_bytes, free_bytes, used_bytes;
+};
 struct ViolationTime {
   unsigned long long reference_microseconds, violation_nanoseconds;
 };

@@ -1,4 +1,4 @@
-// Power, temperature, clocks, utilisation, throttle times and errors of NVIDIA GPUs.
+// Power, temperature, clocks, utilisation, memory in use, throttle times and errors of NVIDIA GPUs.
 #include "power/telemetry/telemetry.hpp"
 
 #include <array>
@@ -147,7 +147,7 @@ class NvmlTelemetry : public Telemetry {
     bool cumulative;
     Read read;
   };
-  static const std::array<Quantity, 11> quantities;
+  static const std::array<Quantity, 12> quantities;
 
   double power() {
     double watts = 0;
@@ -170,6 +170,11 @@ class NvmlTelemetry : public Telemetry {
     return code == nvml::success ? rates.gpu / 100.0 : unreadable;
   }
   double sm_active() { return gpm_ ? gpm_->read() : unreadable; }
+  double memory_used() {
+    nvml::Memory memory{};
+    const int code = call(library_->nvmlDeviceGetMemoryInfo, device_.handle, &memory);
+    return code == nvml::success ? static_cast<double>(memory.used_bytes) : unreadable;
+  }
   /// A throttle time. Whether it is used is decided once, by whether it answers at first: the accounts of two sources
   /// begin at different times, so that one must not stand in for the other later.
   struct ThrottleField {
@@ -232,13 +237,14 @@ class NvmlTelemetry : public Telemetry {
   std::vector<Read> read_;
 };
 
-const std::array<NvmlTelemetry::Quantity, 11> NvmlTelemetry::quantities = {{
+const std::array<NvmlTelemetry::Quantity, 12> NvmlTelemetry::quantities = {{
     {"power_w", false, &NvmlTelemetry::power},
     {"temperature_c", false, &NvmlTelemetry::temperature},
     {"sm_clock_mhz", false, &NvmlTelemetry::sm_clock},
     {"memory_clock_mhz", false, &NvmlTelemetry::memory_clock},
     {"utilisation", false, &NvmlTelemetry::utilisation},
     {"sm_active", false, &NvmlTelemetry::sm_active},
+    {"memory_used_bytes", false, &NvmlTelemetry::memory_used},
     {"throttle_power_cap_s", true, &NvmlTelemetry::throttle_power_cap},
     {"throttle_thermal_s", true, &NvmlTelemetry::throttle_thermal},
     {"throttle_brake_s", true, &NvmlTelemetry::throttle_brake},

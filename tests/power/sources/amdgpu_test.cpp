@@ -15,6 +15,7 @@ namespace {
 
 void make_card(const FakeTree& tree, const std::string& chip, const std::string& pci) {
   tree.write("pci/" + pci + "/gpu_busy_percent", "75");
+  tree.write("pci/" + pci + "/mem_info_vram_used", "2147483648");
   tree.write("class/" + chip + "/name", "amdgpu");
   std::filesystem::create_directory_symlink(tree.at("pci/" + pci), tree.at("class/" + chip + "/device"));
   tree.write("class/" + chip + "/power1_label", "PPT");
@@ -190,7 +191,8 @@ TEST(AmdGpu, TelemetryHasWhatIsThere) {
                                                    {"temperature_c", 65},
                                                    {"sm_clock_mhz", 1700},
                                                    {"memory_clock_mhz", 1300},
-                                                   {"utilisation", 0.75}}));
+                                                   {"utilisation", 0.75},
+                                                   {"memory_used_bytes", 2147483648.0}}));
   tree.remove("class/hwmon3/temp2_input");
   EXPECT_TRUE(std::isnan(read().at("temperature_c")));
   EXPECT_EQ(read().at("power_w"), 300);

@@ -44,19 +44,21 @@ TEST(NvmlTelemetry, ReadsAllChannels) {
                                                 {"memory_clock_mhz", false},
                                                 {"utilisation", false},
                                                 {"sm_active", false},
+                                                {"memory_used_bytes", false},
                                                 {"throttle_power_cap_s", true},
                                                 {"throttle_thermal_s", true},
                                                 {"throttle_brake_s", true},
                                                 {"ecc_errors", true},
                                                 {"xid_errors", true}};
   EXPECT_EQ(cumulative, expected);
-  machine.edit(0, [](standin::Gpu& gpu) { gpu.load_percent = 50; });
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.load_percent = 50, gpu.memory_used_mib = 61440; });
   const auto values = read(telemetry);
   EXPECT_DOUBLE_EQ(values.at("power_w"), 345);
   EXPECT_DOUBLE_EQ(values.at("temperature_c"), 64);
   EXPECT_DOUBLE_EQ(values.at("sm_clock_mhz"), 1980);
   EXPECT_DOUBLE_EQ(values.at("memory_clock_mhz"), 2619);
   EXPECT_DOUBLE_EQ(values.at("utilisation"), 0.5);
+  EXPECT_DOUBLE_EQ(values.at("memory_used_bytes"), 60.0 * (1 << 30));
   EXPECT_EQ(values.at("ecc_errors"), 0);
   EXPECT_EQ(values.at("xid_errors"), 0);
 }

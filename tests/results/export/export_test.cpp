@@ -178,6 +178,8 @@ TEST(Csv, HasAllOfTheSummaryUnrounded) {
                            value.is_null() ? Json() : value.value(to_string(scope), Json()));
         } else if (key == "op_share") {
           for (const auto& [op, share] : value.items()) check("op_share_" + op, share);
+        } else if (key == "gpu") {
+          for (const auto& [figure, used] : value.items()) check(figure == "gpus" ? figure : "gpu_" + figure, used);
         } else if (key == "to_target") {
           if (value.is_null()) continue;
           for (const char* figure : {"time_s", "steps", "samples"})

@@ -326,6 +326,30 @@ TEST(Page, TelemetryNamesItsPointInEachChart) {
     }
 }
 
+/// Every channel that power/telemetry has of a GPU is drawn, those of one unit in one chart.
+TEST(Page, TelemetryDrawsEveryChannelOfAGpu) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials) {
+    trial.series.clear();
+    for (const auto& [quantity, value] : std::vector<std::pair<std::string, double>>{{"power_w", 600},
+                                                                                     {"temperature_c", 60},
+                                                                                     {"sm_clock_mhz", 1980},
+                                                                                     {"memory_clock_mhz", 2619},
+                                                                                     {"utilisation", 0.97},
+                                                                                     {"sm_active", 0.81},
+                                                                                     {"memory_used_bytes", 1 << 30}})
+      trial.series.push_back({"node1", "nvml:GPU-a", quantity, {0, 1}, {value, value}, {value, value}, {value, value}});
+  }
+  const page::Section telemetry = section(built(report), "telemetry");
+  const std::vector<page::Chart> all = std::get<page::Choice>(telemetry.blocks.at(0)).options.at(0).second;
+  std::map<std::string, std::vector<double>> drawn;  // the first value of each line, by the chart's unit
+  for (const page::Chart& chart : all)
+    for (const page::DataSet& set : chart.sets) drawn[chart.y_title].push_back(set.data.at(0).y);
+  const std::map<std::string, std::vector<double>> expected = {
+      {"W", {600}}, {"°C", {60}}, {"MHz", {2619, 1980}}, {"%", {81, 97}}, {"GiB", {1}}};
+  EXPECT_EQ(drawn, expected);
+}
+
 TEST(Page, ScalingOnlyBetweenNumbersOfRanks) {
   Report report = sweep({{100, 10}, {180, 10}});
   for (Record& record : report.records) record.setting.clear();

@@ -228,6 +228,13 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(DeviceHandle device, unsign
 EXPORT int nvmlDeviceGetUtilizationRates(DeviceHandle device, Utilization* rates) {
   return with_gpu(device, [&](const Gpu& gpu, Count) { return answer(&rates->gpu, gpu.load_percent); });
 }
+EXPORT int nvmlDeviceGetMemoryInfo(DeviceHandle device, Memory* memory) {
+  return with_gpu(device, [&](const Gpu& gpu, Count) {
+    constexpr Count mib = 1 << 20;
+    *memory = {gpu.memory_mib * mib, (gpu.memory_mib - gpu.memory_used_mib) * mib, gpu.memory_used_mib * mib};
+    return success;
+  });
+}
 EXPORT int nvmlDeviceGetViolationStatus(DeviceHandle device, int policy, ViolationTime* time) {
   return with_gpu(device, [&](const Gpu& gpu, Count now) {
     const Count capped = throttled_ns(gpu.capped_ns, operation(gpu).capped, gpu, now);

@@ -34,6 +34,7 @@ struct Gpu {
   Count hot = 0, brake = 0;  // thermal and brake slowdown: half and quarter clock
   Count ecc_corrected = 0, ecc_uncorrected = 0, xid_count = 0, last_xid = 0;
   Count mig = 0, gpm = 1;
+  Count memory_mib = 81559, memory_used_mib = 1024;
   Count pci_bus = 0;  // 0: its place in the state, from 1
   Count slow_ms = 0;  // before the energy counter answers
   // Faults.

@@ -1,0 +1,154 @@
+#include "results/devices/device_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "results/devices/vendor_peaks.hpp"
+
+namespace tw::results {
+namespace {
+
+constexpr std::string_view mig_prefix = "MIG-";
+
+bool is_gpu(const DeviceEntry& device) { return device.kind == "cuda"; }
+bool is_mig(const DeviceEntry& device) {
+  return device.uuid.starts_with(mig_prefix) || device.name.find(" MIG ") != std::string::npos;
+}
+
+/// The devices of the point's ranks, each once, in the order of the ranks.
+std::vector<const DeviceEntry*> devices_of(const Record& record, std::span<const DeviceEntry> devices) {
+  std::vector<const DeviceEntry*> mine;
+  std::set<std::pair<std::string, std::string>> known;
+  for (const DeviceEntry& device : devices) {
+    if (device.rank >= record.workload.ranks) continue;
+    if (device.uuid.empty() || known.emplace(device.host, device.uuid).second) mine.push_back(&device);
+  }
+  return mine;
+}
+
+/// Why there is no peak of this device at this precision; empty where there is one, which is added to `sum`.
+std::string add_peak(const DeviceEntry& device, const std::string& precision, double& sum) {
+  if (!is_gpu(device)) return "device " + device.kind + ": the list of vendor peaks has GPUs only";
+  if (is_mig(device)) return device.name + ": a MIG instance, and the vendor's peak is that of the whole GPU";
+  const VendorPeak* row = find_vendor_peak(device.name);
+  if (row == nullptr) return device.name + ": not in the list of vendor peaks";
+  const std::optional<double> peak = row->flops_per_s(precision);
+  if (!peak) return fmt::format("{}: the vendor states no dense peak for {}", device.name, precision);
+  sum += *peak;
+  return {};
+}
+
+/// Mean of a series along its window. An entry stands for the time to the next one.
+std::optional<double> mean_of(const SeriesRow& row, double window_s) {
+  const std::size_t count = std::min(row.time_s.size(), row.mean.size());
+  double sum = 0, weights = 0, plain = 0;
+  std::size_t values = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double end = i + 1 < count ? row.time_s[i + 1] : window_s, weight = std::max(0.0, end - row.time_s[i]);
+    if (!std::isfinite(row.mean[i]) || !std::isfinite(weight)) continue;
+    sum += weight * row.mean[i], weights += weight, plain += row.mean[i];
+    ++values;
+  }
+  if (values == 0) return std::nullopt;
+  return weights > 0 ? sum / weights : plain / static_cast<double>(values);
+}
+
+class UseOfGpus {
+ public:
+  UseOfGpus(std::vector<const DeviceEntry*> gpus, std::span<const Trial* const> trials)
+      : gpus_(std::move(gpus)), trials_(trials) {}
+
+  GpuUse use() {
+    GpuUse use;
+    use.gpus = static_cast<int>(gpus_.size());
+    for (const DeviceEntry* gpu : gpus_)
+      if (gpu->memory_bytes) use.memory_bytes = std::min(*gpu->memory_bytes, use.memory_bytes.value_or(UINT64_MAX));
+    if (!use.memory_bytes) reasons_.emplace_back("memory_bytes: not recorded");
+    use.utilisation = share_of("utilisation");
+    use.sm_active = share_of("sm_active");
+    double most = 0;
+    if (each("memory_used_bytes", [&](const SeriesRow& row, double) {
+          double mine = 0;
+          for (const double value : row.maximum)
+            if (std::isfinite(value)) mine = std::max(mine, value);
+          most = std::max(most, mine);
+          return mine > 0;
+        }))
+      use.memory_used_bytes = static_cast<std::uint64_t>(most);
+    for (const std::string& reason : reasons_) use.reason += (use.reason.empty() ? "" : "; ") + reason;
+    return use;
+  }
+
+ private:
+  /// Calls `take` with the series of each GPU in each trial, until one says that it has no value. Whether all had one.
+  template <class Take>
+  bool each(const std::string& quantity, Take take) {
+    if (trials_.empty()) return reasons_.push_back(quantity + ": no valid trial"), false;
+    for (const Trial* trial : trials_)
+      for (const DeviceEntry* gpu : gpus_) {
+        if (is_mig(*gpu))
+          return reasons_.push_back(quantity + ": a MIG instance has no sensor of its own"), false;
+        const std::string domain = "nvml:" + gpu->uuid;
+        const auto row = std::ranges::find_if(trial->series, [&](const SeriesRow& one) {
+          return one.domain == domain && one.quantity == quantity;
+        });
+        if (row == trial->series.end() || !take(*row, trial->window_s))
+          return reasons_.push_back(fmt::format("{}: {} recorded none", quantity, domain)), false;
+      }
+    return true;
+  }
+  /// Mean over the GPUs, and over the trials by the length of their windows.
+  std::optional<double> share_of(const std::string& quantity) {
+    double sum = 0, weights = 0;
+    const bool has_all = each(quantity, [&](const SeriesRow& row, double window_s) {
+      const std::optional<double> mean = mean_of(row, window_s);
+      if (mean) sum += window_s * *mean, weights += window_s;
+      return mean.has_value();
+    });
+    return has_all && weights > 0 ? std::optional(sum / weights) : std::nullopt;
+  }
+
+  std::vector<const DeviceEntry*> gpus_;
+  std::span<const Trial* const> trials_;
+  std::vector<std::string> reasons_;
+};
+
+}  // namespace
+
+DeviceFigures device_figures(const Record& record, std::span<const Trial* const> trials,
+                             std::span<const DeviceEntry> devices) {
+  DeviceFigures figures;
+  const std::vector<const DeviceEntry*> mine = devices_of(record, devices);
+  double sum = 0;
+  if (mine.empty()) figures.mfu_reason = no_list_of_peaks;
+  for (const DeviceEntry* device : mine)
+    if (figures.mfu_reason.empty()) figures.mfu_reason = add_peak(*device, record.workload.precision, sum);
+  if (figures.mfu_reason.empty()) figures.peak_flops_per_s = sum;
+  if (!trials.empty() && !mine.empty() && std::ranges::all_of(mine, [](const DeviceEntry* one) { return is_gpu(*one); }))
+    figures.gpu = UseOfGpus(mine, trials).use();
+  return figures;
+}
+
+void set_device_figures(Record& record, DeviceFigures figures) {
+  if (is_command(record)) return;
+  Summary& s = record.summary;
+  s.peak_flops_per_s = figures.peak_flops_per_s, s.gpu = std::move(figures.gpu);
+  s.mfu_reason = std::move(figures.mfu_reason);
+  set_mfu(s);
+}
+
+void set_mfu(Summary& s) {
+  s.mfu.reset();
+  if (s.flops_per_s && s.peak_flops_per_s && *s.peak_flops_per_s > 0) {
+    s.mfu = s.flops_per_s->value / *s.peak_flops_per_s;
+    s.mfu_reason.clear();
+  } else if (s.mfu_reason.empty()) {
+    s.mfu_reason = s.peak_flops_per_s ? "no throughput" : no_list_of_peaks;
+  }
+}
+
+}  // namespace tw::results

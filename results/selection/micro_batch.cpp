@@ -1,0 +1,17 @@
+#include "results/selection/micro_batch.hpp"
+
+namespace tw::results {
+
+bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole) {
+  return half.samples_per_s && whole.samples_per_s &&
+         *whole.samples_per_s >= (1 + least_gain_of_doubling) * *half.samples_per_s;
+}
+
+std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials) {
+  if (trials.empty() || !trials.front().samples_per_s) return std::nullopt;
+  std::size_t chosen = 0;
+  while (chosen + 1 < trials.size() && gains_by_doubling(trials[chosen], trials[chosen + 1])) ++chosen;
+  return trials[chosen].micro_batch;
+}
+
+}  // namespace tw::results

@@ -1,0 +1,17 @@
+// Which micro-batch `--micro-batch auto` takes of those that it tried.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "results/record/record.hpp"
+
+namespace tw::results {
+
+/// Twice the micro-batch has to be this much faster to be worth its memory.
+inline constexpr double least_gain_of_doubling = 0.02;
+bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole);
+/// The smallest size whose doubling gains less, or has no speed, or was not tried. Nullopt where the first has none.
+std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials);
+
+}  // namespace tw::results

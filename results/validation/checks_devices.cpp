@@ -1,0 +1,70 @@
+// What a report says of its devices' peaks and use, from the devices, the series and the list of vendor peaks.
+#include <cmath>
+#include <optional>
+
+#include "results/analysis/trials.hpp"
+#include "results/devices/device_figures.hpp"
+#include "results/record/text.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw::results {
+namespace {
+
+/// Text rounding and the order of sums, nothing more.
+bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+
+template <class T>
+bool same(const std::optional<T>& stated, const std::optional<T>& computed) {
+  if (stated.has_value() != computed.has_value()) return false;
+  return !stated || same(static_cast<double>(*stated), static_cast<double>(*computed));
+}
+
+void check_peak(const Summary& s, const DeviceFigures& figures, const std::string& at, bool is_newer, Findings& found) {
+  if (s.peak_flops_per_s) {
+    if (!figures.peak_flops_per_s && is_newer) return;
+    if (!same(s.peak_flops_per_s, figures.peak_flops_per_s))
+      found.broken("peak_differs", at + "/peak_flops_per_s",
+                   figures.peak_flops_per_s
+                       ? "is " + text::si(*s.peak_flops_per_s, "FLOP/s") + ", the list of vendor peaks gives " +
+                             text::si(*figures.peak_flops_per_s, "FLOP/s")
+                       : "must be null: " + figures.mfu_reason);
+  } else if (figures.peak_flops_per_s && s.flops_per_s) {
+    found.note("mfu_left_out", at + "/mfu",
+               "is null, and by the list of vendor peaks it is " +
+                   text::significant(s.flops_per_s->value / *figures.peak_flops_per_s));
+  }
+}
+
+void check_gpu(const Summary& s, const DeviceFigures& figures, const std::string& at, Findings& found) {
+  if (!s.gpu) return;  // a report from before it was summed up; nobody gains by leaving it out
+  const auto broken = [&](const char* field, const std::string& what) {
+    found.broken("gpu_use_differs", at + "/gpu" + field, what);
+  };
+  if (!figures.gpu) return broken("", "is given although no GPU trained");
+  const GpuUse &stated = *s.gpu, &computed = *figures.gpu;
+  if (stated.gpus != computed.gpus) broken("/gpus", "is not the number of the launch's GPUs");
+  const char* const not_series = "is not what the series give";
+  if (!same(stated.utilisation, computed.utilisation)) broken("/utilisation", not_series);
+  if (!same(stated.sm_active, computed.sm_active)) broken("/sm_active", not_series);
+  if (!same(stated.memory_used_bytes, computed.memory_used_bytes)) broken("/memory_used_bytes", not_series);
+  if (!same(stated.memory_bytes, computed.memory_bytes)) broken("/memory_bytes", "is not what the devices have");
+  if (stated.reason.empty() != computed.reason.empty())
+    found.broken("reason_missing", at + "/gpu/reason",
+                 computed.reason.empty() ? "is given although nothing is absent" : "is empty: " + computed.reason);
+}
+
+}  // namespace
+
+void check_devices(const Report& report, bool is_newer, Findings& found) {
+  for (const RecordedLaunch& launch : launches_of(report))
+    for (const std::size_t place : launch.records) {
+      const Record& record = report.records[place];
+      if (is_command(record)) continue;
+      const DeviceFigures figures = device_figures(record, valid_trials(record), launch.context->devices);
+      const std::string at = place_of(place) + "/summary";
+      check_peak(record.summary, figures, at, is_newer, found);
+      check_gpu(record.summary, figures, at, found);
+    }
+}
+
+}  // namespace tw::results

@@ -1,0 +1,115 @@
+// `--micro-batch auto`: a plan that leaves the size to the run.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/plan/forecast.hpp"
+#include "bench/plan/options/kit.hpp"
+#include "bench/plan/plan.hpp"
+#include "tests/bench/plan/planned.hpp"
+
+namespace tw {
+
+using namespace bench;
+
+namespace {
+
+void says(const std::string& text, const std::string& what) {
+  EXPECT_NE(text.find(what), std::string::npos) << text << "\nlacks: " << what;
+}
+nlohmann::json first_point(const RunPlan& plan) { return nlohmann::json::parse(plan.canonical_json())["points"][0]; }
+
+TEST(AutoMicroBatch, IsThePlansValue) {
+  const RunPlan open = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--accumulate", "1,4"}, 2);
+  ASSERT_EQ(open.points.size(), 2u);
+  for (const Point& point : open.points) {
+    EXPECT_TRUE(point.is_automatic);
+    says(point.id, "/mbauto/t128/acc");
+    EXPECT_EQ(point.global_batch(), point.accumulate * 2) << "of size 1, until one is found";
+  }
+  EXPECT_EQ(first_point(open)["micro_batch"], "auto");
+  EXPECT_TRUE(first_point(open)["accumulate"].is_number());
+  EXPECT_FALSE(first_point(open).contains("global_batch"));
+  const RunPlan fixed = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2);
+  EXPECT_EQ(fixed.points.at(0).id, "gpt2-tiny/float32/mbauto/t128/gb48/np2");
+  EXPECT_EQ(first_point(fixed)["micro_batch"], "auto");
+  EXPECT_TRUE(first_point(fixed)["accumulate"].is_null());
+  EXPECT_EQ(first_point(fixed)["global_batch"], 48);
+  EXPECT_EQ(fixed.points[0].global_batch(), 48);
+  const RunPlan of_config =
+      plan_of({"--config", "plan.json"}, 2, R"({"model": "gpt2-tiny", "micro_batch": ["auto", 3], "global_batch": 48})");
+  EXPECT_EQ(of_config.points.size(), 2u);
+}
+
+TEST(AutoMicroBatch, ASizeKeepsTheGlobalBatch) {
+  const Point point = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2).points.at(0);
+  std::string why;
+  const std::optional<Point> sized = with_micro_batch(point, 8, why);
+  ASSERT_TRUE(sized);
+  EXPECT_EQ(sized->micro_batch, 8);
+  EXPECT_EQ(sized->accumulate, 3);
+  EXPECT_EQ(sized->global_batch(), 48);
+  EXPECT_EQ(sized->id, point.id);
+  EXPECT_FALSE(with_micro_batch(point, 16, why));
+  says(why, "16 samples × 2 ranks do not divide the global batch 48");
+  const Point open = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--accumulate", "4"}, 2).points.at(0);
+  EXPECT_EQ(with_micro_batch(open, 16, why)->global_batch(), 128);
+  const Point task = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--target", "default"}, 2).points.at(0);
+  ASSERT_TRUE(task.fixed_global);
+  EXPECT_EQ(*task.fixed_global, task.task->global_batch);
+  std::int64_t largest = 1;
+  while (with_micro_batch(task, 2 * largest, why)) largest *= 2;
+  EXPECT_EQ(task.task->held_out_samples % (2 * largest), 0);
+  EXPECT_EQ(*task.fixed_global % (2 * largest), 0);
+}
+
+TEST(AutoMicroBatch, IsOneSizeUnderAllSettings) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--precision", "float32,bf16",
+                                "--gpu-clock", "900,1200"});
+  std::map<std::string, int> keys;
+  for (const Point& point : plan.points) ++keys[size_key(point)];
+  EXPECT_EQ(keys.size(), 2u) << "a size for each precision";
+  for (const auto& [key, points] : keys) EXPECT_EQ(points, 2) << key;
+}
+
+TEST(AutoMicroBatch, IsRefusedWhereItSaysNothing) {
+  says(refusal({"--model", "resnet-tiny", "--micro-batch", "auto"}), "[option-does-not-apply] --micro-batch auto");
+  says(refusal({"--model", "gpt2-tiny", "--micro-batch", "auto", "--accumulate", "2", "--global-batch", "8"}),
+       "[options-conflict] --micro-batch auto");
+  says(refusal({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "7"}, 2), "[batch-not-divisible]");
+  says(refusal({"--model", "gpt2-tiny", "--micro-batch", "auto,auto"}), "lists auto twice");
+  says(refusal({"--model", "gpt2-tiny", "--micro-batch", "0"}), "value too small (minimum 1)");
+  says(refusal({"--config", "plan.json"}, 1, R"({"model": "gpt2-tiny", "micro_batch": 0})"), "/micro_batch 0");
+  says(refusal({"--config", "plan.json"}, 1, R"({"model": "gpt2-tiny", "micro_batch": "most"})"), "/micro_batch");
+}
+
+TEST(AutoMicroBatch, AKitLeavesTheSizeToWhoRunsIt) {
+  const Request request = read_config(
+      "plan.json", R"({"grids": [{"model": "gpt2-tiny", "micro_batch": "auto", "global_batch": 64},
+                                 {"model": "resnet-tiny", "micro_batch": 8, "global_batch": 32}]})");
+  const std::string kit = kit_json({"Tender 7", "", ""}, request, {"trainwatt", "0.1.0", "0123456789ab"});
+  says(kit, "\"auto\"");
+  const RunPlan found = plan_of({"--config", "kit.json"}, 2, kit);
+  const RunPlan declared = plan_of({"--config", "kit.json", "--micro-batch", "4"}, 2, kit);
+  EXPECT_EQ(declared.canonical_json(), found.canonical_json()) << "what is declared is not in the kit's plan";
+  EXPECT_EQ(declared.declared_micro_batch, 4);
+  EXPECT_EQ(plan_of({"--config", "kit.json", "--micro-batch", "auto"}, 2, kit).declared_micro_batch, std::nullopt);
+  for (const Point& point : declared.points)
+    EXPECT_EQ(point.is_automatic, point.network.name == "gpt2-tiny") << "batch norm: the kit's size stays";
+  says(refusal({"--config", "kit.json", "--micro-batch", "64"}, 2, kit), "do not divide the global batch 64");
+  says(refusal({"--config", "kit.json", "--micro-batch", "4,8"}, 2, kit), "one size");
+  const std::string closed = kit_json({"", "", ""}, read_config("p", R"({"model": "gpt2-tiny", "global_batch": 64})"),
+                                      {"trainwatt", "0.1.0", "0123456789ab"});
+  says(refusal({"--config", "kit.json", "--micro-batch", "4"}, 2, closed), "[frozen-plan]");
+}
+
+TEST(AutoMicroBatch, TheForecastSaysThatItIsFoundAtRunTime) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2);
+  const Forecast made = forecast(
+      plan, 1, [](const Point&) { return std::string(); }, [](const Point&) { return std::nullopt; });
+  says(forecast_text(plan, made, 200), "micro-batch of 1 point: found at run time");
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,95 @@
+// Which micro-batch a search takes, and that a report cannot state another.
+#include "results/selection/micro_batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "results/terminal/tables.hpp"
+#include "tests/results/samples.hpp"
+
+namespace tw {
+
+using namespace results;
+
+namespace {
+
+using namespace testing;
+
+std::vector<MicroBatchTrial> trials_of(const std::vector<double>& speeds) {
+  std::vector<MicroBatchTrial> trials;
+  for (const double speed : speeds) {
+    MicroBatchTrial& trial = trials.emplace_back();
+    trial.micro_batch = std::int64_t{1} << (trials.size() - 1);
+    if (speed > 0)
+      trial.samples_per_s = speed;
+    else
+      trial.reason = "does not fit";
+  }
+  return trials;
+}
+
+TEST(ChosenMicroBatch, IsTheSmallestWhoseDoublingGainsLittle) {
+  EXPECT_EQ(chosen_micro_batch(trials_of({100, 150, 160, 163})), 4);
+  EXPECT_EQ(chosen_micro_batch(trials_of({100, 102, 102})), 2) << "2 % is a gain, less is none";
+  EXPECT_EQ(chosen_micro_batch(trials_of({100, 101.9, 200})), 1) << "no size behind the first that is enough";
+  EXPECT_EQ(chosen_micro_batch(trials_of({100, 150, 0})), 2);
+  EXPECT_EQ(chosen_micro_batch(trials_of({100, 150})), 2);
+  EXPECT_EQ(chosen_micro_batch(trials_of({100})), 1);
+  EXPECT_EQ(chosen_micro_batch(trials_of({0})), std::nullopt);
+  EXPECT_EQ(chosen_micro_batch({}), std::nullopt);
+}
+
+/// The first point's plan leaves the size to the run, which found 8.
+Report automatic_report() {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  record.micro_batch_search = MicroBatchSearch{trials_of({10, 18, 30, 40, 40.2}), 8, "doubling 8 gains less than 2 %"};
+  std::string& plan = report.plan.canonical_json;
+  const std::string size = R"("micro_batch":8)";
+  plan.replace(plan.find(size), size.size(), R"("micro_batch":"auto")");
+  summarise(report);
+  return report;
+}
+std::vector<std::string> codes_of(const Report& report) {
+  std::vector<std::string> codes;
+  for (const Fault& fault : validate_report(to_json(report)).violations) codes.push_back(fault.code);
+  return codes;
+}
+
+TEST(MicroBatchSearch, IsWrittenReadAndShown) {
+  const Report report = automatic_report();
+  EXPECT_EQ(codes_of(report), std::vector<std::string>());
+  const Report again = report_from_json(to_json(report));
+  EXPECT_EQ(to_json(again), to_json(report));
+  EXPECT_EQ(again.records[0].micro_batch_search->trials.size(), 5u);
+  const std::string shown = show_report(report, {.width = 200});
+  EXPECT_NE(shown.find("micro-batch 8 found; doubling 8 gains less than 2 %; 1: 10.0 samples/s"), std::string::npos)
+      << shown;
+}
+
+TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
+  const auto found = [](auto change) {
+    Report report = automatic_report();
+    change(report.records[0]);
+    return codes_of(report);
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->chosen = 4; }),
+            (Codes{"micro_batch_differs", "micro_batch_differs"}));
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].samples_per_s = 60; }), Codes{"micro_batch_differs"});
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials.erase(r.micro_batch_search->trials.begin()); }),
+            Codes{"micro_batch_differs"});
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].reason = "?"; }), Codes{"reason_missing"});
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search.reset(); }), Codes{"plan_differs"});
+  // What was declared has no trials, and is the point's size.
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search = MicroBatchSearch{{}, 8, "declared by --micro-batch"}; }), Codes());
+  Report planned = sample_report();
+  planned.records[0].micro_batch_search = automatic_report().records[0].micro_batch_search;
+  EXPECT_EQ(codes_of(planned), Codes{"plan_differs"});
+}
+
+}  // namespace
+}  // namespace tw
