@@ -85,7 +85,7 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   std::shared_ptr<models::AttentionPlan> plan = device.plan(s);
-  const models::Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, heads{s.batch, s.seq, s.heads, s.head_dim};
+  const models::Dims packed = s.packed(), heads = s.unpacked();
   models::AttentionForward forward;
   forward.qkv = c.tensor(s.dtype, packed);
   forward.out = c.tensor(s.dtype, heads);

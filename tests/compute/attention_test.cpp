@@ -15,7 +15,7 @@ const std::vector<AttentionShape> shapes = {{1, 2, 1, 1},   {2, 3, 2, 17},  {1, 
                                             {2, 1, 2, 1},   {1, 70, 2, 1},  {2, 33, 2, 31}, {1, 127, 2, 64},
                                             {2, 64, 3, 32}, {1, 256, 1, 64}};
 
-Dims packed(const AttentionShape& s) { return {s.batch, s.seq, 3, s.heads, s.head_dim}; }
+Dims packed(const AttentionShape& s) { return {s.batch, s.seq, 3 * s.heads, s.head_dim}; }
 Dims out(const AttentionShape& s) { return {s.batch, s.seq, s.heads, s.head_dim}; }
 Dims rows(const AttentionShape& s) { return {s.batch, s.heads, s.seq}; }
 

@@ -152,7 +152,7 @@ TEST_P(Contract, PlanErrors) {
                }),
                {"convolution_backward_weights", "d_weight", "(3, 3, 3, 2)"});
   const auto attention = device().plan(AttentionShape{2, 3, 2, 4, true, type});
-  const Tensor qkv = lab.out("qkv", type, {2, 3, 3, 2, 4}), out = lab.out("out", type, {2, 3, 2, 4});
+  const Tensor qkv = lab.out("qkv", type, {2, 3, 6, 4}), out = lab.out("out", type, {2, 3, 2, 4});
   expect_names(usage_error([&] {
                  attention->forward(*lab.stream, {qkv, out, lab.out("l", DType::float32, {2, 3, 2})});
                }),
@@ -160,7 +160,7 @@ TEST_P(Contract, PlanErrors) {
   expect_names(usage_error([&] {
                  attention->forward(*lab.stream, {qkv.reshaped({6, 24}), out, {}});
                }),
-               {"qkv", "(2, 3, 3, 2, 4)", "(6, 24)"});
+               {"qkv", "(2, 3, 6, 4)", "(6, 24)"});
   expect_names(usage_error([&] {
                  attention->backward(*lab.stream, {out, qkv, out, lab.out("l", DType::float32, {2, 2, 3}), qkv});
                }),

@@ -133,7 +133,7 @@ TEST(Gradients, Convolution) {
 TEST(Gradients, Attention) {
   for (const bool causal : {true, false}) {
     const AttentionShape s{2, 5, 2, 4, causal};
-    const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, out{s.batch, s.seq, s.heads, s.head_dim},
+    const Dims packed{s.batch, s.seq, 3 * s.heads, s.head_dim}, out{s.batch, s.seq, s.heads, s.head_dim},
         rows{s.batch, s.heads, s.seq};
     const Floats qkv = grid_normal(packed.count(), 1), c = grid_normal(out.count(), 2);
     struct Result {

@@ -76,7 +76,7 @@ std::vector<float> run_plans(Device& device, DType type, Check&& check) {
   const auto convolution = device.plan(convolution_shape);
   convolution->bind(filter);
   const auto attention = device.plan(AttentionShape{batch, seq, heads, width, true, type});
-  const Tensor qkv = desk.make(type, {batch, seq, 3, heads, width}),
+  const Tensor qkv = desk.make(type, {batch, seq, 3 * heads, width}),
                mixed = desk.make(type, {batch, seq, heads, width});
   const Tensor d_qkv = desk.make(type, qkv.dims), level = desk.make(DType::float32, {batch, heads, seq});
   const auto classifier = device.plan(ClassifierShape{rows, in, classes, 0.1f, type});
@@ -242,7 +242,7 @@ TEST(CpuDevice, ASingleHeadWakesNoWorkers) {
     Desk desk(*device);
     constexpr int seq = 256, width = 64;
     const auto plan = device->plan(AttentionShape{1, seq, 1, width, true, type});
-    const Tensor qkv = desk.make(type, {1, seq, 3, 1, width}), out = desk.make(type, {1, seq, 1, width});
+    const Tensor qkv = desk.make(type, {1, seq, 3, width}), out = desk.make(type, {1, seq, 1, width});
     const Tensor log_sum_exp = desk.make(DType::float32, {1, 1, seq});
     int before = 0, after = 0;
     std::thread([&] {

@@ -99,7 +99,7 @@ class CudaAttention final : public AttentionPlan {
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(shape().head_dim)); }
 
-  /// (batch, seq, 3, heads, head_dim)
+  /// (batch, seq, 3·heads, head_dim)
   void* packed(const Tensor& qkv, Index batch, Index which, Index head) const {
     const AttentionShape& s = shape();
     return qkv.slice(((batch * s.seq * 3 + which) * s.heads + head) * s.head_dim, {1}).data;

@@ -284,7 +284,7 @@ TEST_F(CudaPlans, LargeHeadsAndManyScoresComeInChunks) {
     if (lab.device.info().kind == DeviceKind::cuda) {
       EXPECT_NE(plan->description().find("2 of 3 heads"), std::string::npos) << plan->description();
     }
-    const Dims packed{1, seq, 3, heads, dim}, unpacked{1, seq, heads, dim};
+    const Dims packed{1, seq, 3 * heads, dim}, unpacked{1, seq, heads, dim};
     const Tensor qkv = lab.in(DType::float32, packed, normal(packed.count(), 1)),
                  out = lab.out("out", DType::float32, unpacked),
                  level = lab.out("level", DType::float32, {1, heads, seq});

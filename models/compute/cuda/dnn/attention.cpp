@@ -28,10 +28,10 @@ class DnnAttention final : public AttentionPlan {
     const AttentionShape& s = shape();
     const Dims one{s.batch, s.seq, s.heads, s.head_dim}, row{s.batch, s.heads, s.seq};
     const dnn::Wish wish = {.demands = {.deterministic = deterministic_}, .most_workspace_bytes = most_workspace_bytes};
-    const std::string name = Dims{s.batch, s.seq, 3, s.heads, s.head_dim}.str() + (s.causal ? " causal " : " ") +
+    const std::string name = s.packed().str() + (s.causal ? " causal " : " ") +
                              std::string(to_string(s.dtype)) + (deterministic_ ? " deterministic" : "");
     // q, k and v of a measurement lie one behind the other, with the strides of the packed tensor.
-    const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim};
+    const Dims packed = s.packed();
     std::vector<dnn::Need> needs = {{dnn::uid_q, packed, s.dtype},
                                     {dnn::uid_k, packed, s.dtype},
                                     {dnn::uid_v, packed, s.dtype},

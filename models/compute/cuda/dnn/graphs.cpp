@@ -28,7 +28,7 @@ class Attention {
   Graph graph;
   DataType type;
 
-  /// Of q, k or v, or of its gradient, in the packed (batch, seq, 3, heads, head_dim).
+  /// Of q, k or v, or of its gradient, in the packed (batch, seq, 3·heads, head_dim).
   void packed(std::int64_t uid, bool transposed = false) {
     const std::int64_t row = 3 * s_.heads * s_.head_dim;
     if (transposed) {
