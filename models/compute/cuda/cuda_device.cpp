@@ -11,7 +11,6 @@
 
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
-#include "models/compute/cuda/kernels/missing.hpp"
 #include "models/compute/cuda/plans.hpp"
 
 namespace tw::models {
@@ -172,7 +171,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaGraph>(recorded, std::move(memory));
   }
   bool supports(Op op, DType dtype) const override {
-    if (!is_float(dtype) || cuda::has_no_kernel(op)) return false;
+    if (!is_float(dtype)) return false;
     std::string why;
     switch (op) {
       case Op::linear_forward:
@@ -289,9 +288,6 @@ class CudaDevice final : public Device {
     return plan;
   }
   std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
-    if (shape.kv_heads != 0 && shape.kv_heads != shape.heads) {
-      throw Error(Failure::unsupported, "device cuda: attention: every query head needs a key and value head of its own");
-    }
     std::string why;
     if (std::unique_ptr<AttentionPlan> fused = cuda::make_dnn_attention(*context_, shape, &why)) return fused;
     require(Op::attention_forward, shape.dtype);
