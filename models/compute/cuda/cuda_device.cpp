@@ -290,7 +290,8 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
     if (shape.kv_heads != 0 && shape.kv_heads != shape.heads) {
-      throw Error(Failure::unsupported, "device cuda: attention: every query head needs a key and value head of its own");
+      throw Error(Failure::unsupported,
+                  "device cuda: attention: every query head needs a key and value head of its own");
     }
     std::string why;
     if (std::unique_ptr<AttentionPlan> fused = cuda::make_dnn_attention(*context_, shape, &why)) return fused;

@@ -46,8 +46,7 @@ class SimtDevice final : public Device {
     return info;
   }
   bool supports(Op op, DType dtype) const override {
-    return op >= Op::embedding_forward && op <= Op::generate_images && is_float(dtype) &&
-           !cuda::has_no_kernel(op);
+    return op >= Op::embedding_forward && op <= Op::generate_images && is_float(dtype) && !cuda::has_no_kernel(op);
   }
   using Device::why_unsupported;
   std::string why_unsupported(DType) const override { return "it is a library's, not a kernel of our own"; }
