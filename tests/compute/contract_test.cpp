@@ -43,6 +43,8 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                }),
                {"convolution", "kernel", "-1"});
   expect_names(usage_error([&] { device().plan(AttentionShape{1, 0, 2, 8, true, dtype()}); }), {"attention", "seq"});
+  expect_names(usage_error([&] { device().plan(AttentionShape{1, 4, 6, 8, true, dtype(), Math::standard, 4}); }),
+               {"attention", "kv_heads", "6", "4"});
   expect_names(usage_error([&] {
                  device().plan(ClassifierShape{1, 2, 3, 1.5f, dtype()});
                }),
@@ -326,6 +328,8 @@ TEST_P(Contract, SupportIsHonest) {
                                           {Op::attention_forward, Op::attention_backward},
                                           {Op::embedding_forward, Op::embedding_backward},
                                           {Op::layer_norm_forward, Op::layer_norm_backward},
+                                          {Op::rms_norm_forward, Op::rms_norm_backward},
+                                          {Op::swiglu_forward, Op::swiglu_backward},
                                           {Op::batch_norm_forward, Op::batch_norm_backward},
                                           {Op::max_pool_forward, Op::max_pool_backward},
                                           {Op::average_pool_forward, Op::average_pool_backward}}) {

@@ -68,11 +68,7 @@ class CpuDevice final : public Device {
     info.libraries = {library_name()};
     return info;
   }
-  bool supports(Op op, DType dtype) const override {
-    if (op == Op::rms_norm_forward || op == Op::rms_norm_backward || op == Op::rotary || op == Op::swiglu_forward ||
-        op == Op::swiglu_backward) {
-      return false;
-    }
+  bool supports(Op, DType dtype) const override {
     return dtype == DType::float32 || (dtype == DType::bf16 && instruction_set_.has_bf16);
   }
   using Device::why_unsupported;
@@ -152,12 +148,19 @@ class CpuDevice final : public Device {
   void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
     kernels().layer_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
   }
-  void do_rms_norm_forward(Stream&, const RmsNormForward&) override { refuse(); }
-  void do_rms_norm_backward(Stream&, const RmsNormBackward&) override { refuse(); }
-  void do_rotary(Stream&, const Rotary&) override { refuse(); }
-  void do_swiglu_forward(Stream&, const SwigluForward&) override { refuse(); }
-  void do_swiglu_backward(Stream&, const SwigluBackward&) override { refuse(); }
-  [[noreturn]] static void refuse() { throw Error(Failure::unsupported, "device cpu: no such operator"); }
+  void do_rms_norm_forward(Stream&, const RmsNormForward& args) override {
+    kernels().rms_norm_forward(threads(), args.x.dtype, args);
+  }
+  void do_rms_norm_backward(Stream&, const RmsNormBackward& args) override {
+    kernels().rms_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
+  }
+  void do_rotary(Stream&, const Rotary& args) override { kernels().rotary(threads(), args.x.dtype, args); }
+  void do_swiglu_forward(Stream&, const SwigluForward& args) override {
+    kernels().swiglu_forward(threads(), args.x.dtype, args);
+  }
+  void do_swiglu_backward(Stream&, const SwigluBackward& args) override {
+    kernels().swiglu_backward(threads(), args.x.dtype, args);
+  }
   void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
     kernels().batch_norm_forward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
   }

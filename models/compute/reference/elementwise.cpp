@@ -73,8 +73,8 @@ void ReferenceDevice::do_rotary(Stream&, const Rotary& args) {
       double* row = x.data() + (position * heads + head) * width;
       for (std::int64_t i = 0; i < half; ++i) {
         const double* angle = table.data() + (position % seq * half + i) * 2;
-        const auto turned = formula::rotated<double>({row[i], row[i + half]}, angle[0],
-                                                     args.inverse ? -angle[1] : angle[1]);
+        const auto turned =
+            formula::rotated<double>({row[i], row[i + half]}, angle[0], args.inverse ? -angle[1] : angle[1]);
         row[i] = turned.first;
         row[i + half] = turned.second;
       }
