@@ -28,7 +28,7 @@ AttentionShape grouped(std::int64_t batch, std::int64_t seq, std::int64_t heads,
   return s;
 }
 const std::vector<AttentionShape> grouped_shapes = {grouped(1, 2, 2, 1, 2),   grouped(2, 17, 4, 2, 8),
-                                                    grouped(1, 70, 3, 1, 1),  grouped(2, 130, 6, 2, 16),
+                                                    grouped(1, 70, 3, 1, 3),  grouped(2, 130, 6, 2, 16),
                                                     grouped(1, 65, 8, 2, 64), grouped(1, 257, 4, 1, 32)};
 
 /// Forward, and backward where d_out is given; `scale` is the standard deviation of qkv.

@@ -13,7 +13,9 @@ using dnn::Runner;
 
 /// Where it is deterministic, backward's gradient of the probabilities takes 2 · batch · heads · seq² bytes. A shape
 /// for which that is more than this is computed in parts: fewer samples at once, or fewer heads of one sample.
-constexpr std::size_t most_workspace_bytes = std::size_t{8} << 30;
+std::size_t most_workspace_bytes(const Context& context) {
+  return std::min(std::size_t{8} << 30, context.memory_bytes() / 8);
+}
 constexpr std::size_t oldest_version = 91501;  // older ones want lengths beside sequences that 128 does not divide
 /// Backward of earlier ones was reported to read workspace that nobody has written (TransformerEngine#2186).
 constexpr std::size_t oldest_version_of_hopper = 91800;
@@ -29,7 +31,8 @@ class DnnAttention final : public AttentionPlan {
 
   bool build(std::string* why) {
     const AttentionShape& s = shape();
-    const dnn::Wish wish = {.demands = {.deterministic = deterministic_}, .most_workspace_bytes = most_workspace_bytes};
+    const dnn::Wish wish = {.demands = {.deterministic = deterministic_},
+                            .most_workspace_bytes = most_workspace_bytes(context_)};
     const std::string name = s.packed().str() + " of " + std::to_string(s.heads) + " heads" +
                              (s.causal ? " causal " : " ") + std::string(to_string(s.dtype)) +
                              (deterministic_ ? " deterministic" : "");
@@ -110,12 +113,16 @@ class DnnAttention final : public AttentionPlan {
   /// The whole, or where its workspace is too large the largest part that divides it and fits; else the smallest.
   dnn::AttentionPart fitting_part(const dnn::Wish& wish) const {
     const AttentionShape& s = shape();
-    std::vector<dnn::AttentionPart> parts;
-    for (std::int64_t batch = s.batch; batch > 0; --batch) {
-      if (s.batch % batch == 0) parts.push_back({batch, s.kv_heads});
+    std::vector<dnn::AttentionPart> parts = {{s.batch, s.kv_heads}};
+    const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
+      const std::int64_t heads = kv_heads < s.kv_heads ? kv_heads * s.group() : s.heads;
+      if (batch * heads * s.seq % 4 == 0) parts.push_back({batch, kv_heads});  // row values of each begin 16-byte aligned
+    };
+    for (std::int64_t batch = s.batch - 1; batch > 0; --batch) {
+      if (s.batch % batch == 0) add(batch, s.kv_heads);
     }
-    for (std::int64_t heads = s.kv_heads - 1; heads > 0; --heads) {
-      if (s.kv_heads % heads == 0) parts.push_back({1, heads});
+    for (std::int64_t kv_heads = s.kv_heads - 1; kv_heads > 0; --kv_heads) {
+      if (s.kv_heads % kv_heads == 0) add(1, kv_heads);
     }
     for (const dnn::AttentionPart& part : parts) {
       const dnn::Graph graph = dnn::attention_backward_graph(*dnn_->target, s, deterministic_, part);
