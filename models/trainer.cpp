@@ -47,6 +47,7 @@ MemoryPlan exact_plan(const TrainerConfig& config, const std::vector<std::unique
                       const ParameterLayout& layout, const ActivationPlan& activations) {
   MemoryPlan plan;
   plan.parameters = ParameterStore::parameter_bytes(layout, storage(config.precision), blocks);
+  for (const auto& block : blocks) plan.parameters += block->constant_bytes();
   plan.gradients = ParameterStore::gradient_bytes(layout);
   plan.optimizer_state = Optimizer::state_bytes(layout, config.optimizer);
   plan.activations = activations.bytes;
@@ -290,6 +291,7 @@ MemoryPlan Trainer::memory() const {
   plan.activations = impl_->executor->bytes();
   plan.data = impl_->loader.bytes() + impl_->results.bytes();
   for (const auto& block : impl_->blocks) {
+    plan.parameters += block->constant_bytes();
     for (const NamedPlan& named : block->plans()) plan.packed_weights += named.plan->bytes();
   }
   plan.workspace = impl_->device.arena_bytes();

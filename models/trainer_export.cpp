@@ -124,7 +124,9 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   std::string decayed;
   const auto& entries = store.layout().entries;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->spec.decay) decayed += (decayed.empty() ? "" : ", ") + json_string(entry->spec.name);
+    if (!entry->spec.decay) continue;
+    for (const ExportedPart& part : exported_parts(entry->spec))
+      decayed += (decayed.empty() ? "" : ", ") + json_string(part.spec.name);
   }
   optimizer_json += ", \"learning_rate\": " + json_number(rate) + ", \"weight_decay\": " + json_number(o.weight_decay) +
                     ", \"weight_decay_parameters\": [" + decayed + "], \"clip_norm\": " + json_number(o.clip_norm) +

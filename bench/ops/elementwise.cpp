@@ -31,6 +31,64 @@ std::unique_ptr<Case> make_layer_norm(models::Device& device, std::int64_t rows,
   return made;
 }
 
+std::unique_ptr<Case> make_rms_norm(models::Device& device, std::int64_t rows, std::int64_t width, models::DType dtype,
+                                    bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  models::RmsNormForward forward;
+  forward.x = c.tensor(dtype, {rows, width});
+  forward.gamma = c.tensor(dtype, {width});
+  forward.y = c.tensor(dtype, {rows, width});
+  forward.rstd = c.float32({rows});
+  const double activation = static_cast<double>(forward.x.bytes());
+  c.label = forward.x.dims.str();
+  if (!backward) {
+    c.bytes = 2 * activation;
+    c.run = [&c, forward] { c.device().rms_norm_forward(c.stream(), forward); };
+    return made;
+  }
+  c.device().rms_norm_forward(c.stream(), forward);
+  const models::Tensor dy = c.tensor(dtype, {rows, width}), d_residual = c.tensor(dtype, {rows, width}),
+                       dx = c.tensor(dtype, {rows, width}), d_gamma = c.float32({width});
+  const models::RmsNormBackward args{dy, forward.x, forward.gamma, forward.rstd, d_residual, dx, d_gamma};
+  c.bytes = 4 * activation;
+  c.run = [&c, args] { c.device().rms_norm_backward(c.stream(), args); };
+  return made;
+}
+
+std::unique_ptr<Case> make_rotary(models::Device& device, const models::Elementwise& e, models::DType dtype) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  // Angles of zero: turned again and again, the values keep their size.
+  const models::Tensor table = c.float32({e.seq, e.head_dim / 2, 2});
+  std::vector<float> angles(static_cast<std::size_t>(table.count()));
+  for (std::size_t i = 0; i < angles.size(); i += 2) angles[i] = 1;
+  c.device().copy_from_host(c.stream(), table.data, angles.data(), table.bytes());
+  c.stream().synchronize();
+  const models::Rotary args{c.tensor(dtype, {e.batch, e.seq, e.heads, e.head_dim}), table, e.rotated};
+  c.label = args.x.dims.str() + ", " + std::to_string(e.rotated) + " heads";
+  c.bytes = 2 * static_cast<double>(args.x.bytes()) * static_cast<double>(e.rotated) / static_cast<double>(e.heads);
+  c.run = [&c, args] { c.device().rotary(c.stream(), args); };
+  return made;
+}
+
+std::unique_ptr<Case> make_swiglu(models::Device& device, const models::Elementwise& e, models::DType dtype,
+                                  bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const models::Tensor x = c.tensor(dtype, {e.rows, 2 * e.width}), y = c.tensor(dtype, {e.rows, e.width});
+  c.label = x.dims.str();
+  c.bytes = static_cast<double>(x.bytes() + y.bytes());
+  if (!backward) {
+    c.run = [&c, x, y] { c.device().swiglu_forward(c.stream(), {x, y}); };
+    return made;
+  }
+  const models::Tensor dx = c.tensor(dtype, x.dims);
+  c.bytes += static_cast<double>(dx.bytes());
+  c.run = [&c, x, y, dx] { c.device().swiglu_backward(c.stream(), {x, y, dx}); };
+  return made;
+}
+
 std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims, models::DType dtype, bool backward) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
@@ -60,6 +118,30 @@ std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims,
   c.bytes = 7 * activation;  // dy, x, y twice: once for the sums
   c.run = [&c, args] { c.device().batch_norm_backward(c.stream(), args); };
   return made;
+}
+
+models::Op op_of(models::Norm::Kind kind, bool backward) {
+  switch (kind) {
+    case models::Norm::Kind::layer:
+      return backward ? models::Op::layer_norm_backward : models::Op::layer_norm_forward;
+    case models::Norm::Kind::rms:
+      return backward ? models::Op::rms_norm_backward : models::Op::rms_norm_forward;
+    case models::Norm::Kind::batch:
+      break;
+  }
+  return backward ? models::Op::batch_norm_backward : models::Op::batch_norm_forward;
+}
+
+std::unique_ptr<Case> make_norm(models::Device& device, const models::Norm& n, models::DType dtype, bool backward) {
+  switch (n.kind) {
+    case models::Norm::Kind::layer:
+      return make_layer_norm(device, n.rows, n.channels, dtype, backward);
+    case models::Norm::Kind::rms:
+      return make_rms_norm(device, n.rows, n.channels, dtype, backward);
+    case models::Norm::Kind::batch:
+      break;
+  }
+  return make_batch_norm(device, {n.batch, n.height, n.width, n.channels}, dtype, backward);
 }
 
 /// `dtype` is what the step stores: 16 bits are rounded weights beside the float32 master.
@@ -101,17 +183,28 @@ std::vector<Entry> elementwise_entries(const models::NetworkDescription& network
                                        std::int64_t seq_len) {
   std::vector<Entry> entries;
   for (const models::Norm& n : network.shape->norms(micro_batch, seq_len)) {
-    const bool layer = n.kind == models::Norm::Kind::layer;
     const std::string name = "/" + network.name + (n.name.empty() ? "" : "/" + n.name);
     for (const bool backward : {false, true}) {
-      const models::Op op = layer ? (backward ? models::Op::layer_norm_backward : models::Op::layer_norm_forward)
-                                  : (backward ? models::Op::batch_norm_backward : models::Op::batch_norm_forward);
+      const models::Op op = op_of(n.kind, backward);
       entries.push_back({models::to_string(op) + name, op, [=](models::Device& device, models::Precision precision) {
-                           const models::DType dtype = models::storage(precision);
-                           return layer ? make_layer_norm(device, n.rows, n.channels, dtype, backward)
-                                        : make_batch_norm(device, {n.batch, n.height, n.width, n.channels}, dtype,
-                                                          backward);
+                           return make_norm(device, n, models::storage(precision), backward);
                          }});
+    }
+  }
+  for (const models::Elementwise& e : network.shape->elementwise(micro_batch, seq_len)) {
+    const auto add = [&](models::Op op, bool backward) {
+      entries.push_back({std::string(models::to_string(op)) + "/" + network.name, op,
+                         [=](models::Device& device, models::Precision precision) {
+                           const models::DType dtype = models::storage(precision);
+                           return e.kind == models::Elementwise::Kind::rotary ? make_rotary(device, e, dtype)
+                                                                              : make_swiglu(device, e, dtype, backward);
+                         }});
+    };
+    if (e.kind == models::Elementwise::Kind::rotary) {
+      add(models::Op::rotary, false);
+    } else {
+      add(models::Op::swiglu_forward, false);
+      add(models::Op::swiglu_backward, true);
     }
   }
   const std::int64_t parameters = models::count_parameters(network);

@@ -14,6 +14,8 @@ void add_label(Case& made, const std::string& shape, const models::Plan& plan) {
   made.label = plan.description().empty() ? shape : shape + " " + plan.description();
 }
 
+bool has_bias(Epilogue epilogue) { return epilogue != Epilogue::none && epilogue != Epilogue::residual; }
+
 double bytes_of(std::initializer_list<models::Tensor> tensors) {
   double bytes = 0;
   for (const models::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.bytes());
@@ -32,14 +34,15 @@ std::unique_ptr<Case> make_linear(models::Device& device, models::LinearShape s,
       2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.out_features);
   plan->bind(weight);
   plan->refresh(c.stream());
-  const bool bias = epilogue != Epilogue::none;
+  const bool bias = has_bias(epilogue),
+             residual = epilogue == Epilogue::bias_residual || epilogue == Epilogue::residual;
   if (pass == models::Op::linear_forward) {
     models::LinearForward args;
     args.x = x;
     args.y = y;
     if (bias) args.bias = c.tensor(s.dtype, {s.out_features});
     if (epilogue == Epilogue::bias_gelu) args.pre_activation = c.tensor(s.dtype, {s.rows, s.out_features});
-    if (epilogue == Epilogue::bias_residual) args.residual = c.tensor(s.dtype, {s.rows, s.out_features});
+    if (residual) args.residual = c.tensor(s.dtype, {s.rows, s.out_features});
     c.bytes = bytes_of({x, weight, y, args.pre_activation, args.residual});
     c.run = [&c, plan, args] { plan->forward(c.stream(), args); };
   } else if (pass == models::Op::linear_backward_input) {
@@ -85,7 +88,7 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   std::shared_ptr<models::AttentionPlan> plan = device.plan(s);
-  const models::Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, heads{s.batch, s.seq, s.heads, s.head_dim};
+  const models::Dims packed = s.packed(), heads = s.unpacked();
   models::AttentionForward forward;
   forward.qkv = c.tensor(s.dtype, packed);
   forward.out = c.tensor(s.dtype, heads);
@@ -106,7 +109,8 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
     c.run = [&c, plan, args] { plan->backward(c.stream(), args); };
   }
   add_label(c,
-            "batch " + std::to_string(s.batch) + " heads " + std::to_string(s.heads) + " seq " + std::to_string(s.seq) +
+            "batch " + std::to_string(s.batch) + " heads " + std::to_string(s.heads) +
+                (s.group() > 1 ? " kv_heads " + std::to_string(s.kv_heads) : "") + " seq " + std::to_string(s.seq) +
                 " head_dim " + std::to_string(s.head_dim) + " causal",
             *plan);
   return made;
@@ -151,8 +155,9 @@ void add_linear(std::vector<Entry>& entries, const std::string& network, const m
   if (p.epilogue == Epilogue::bias) add(models::Op::linear_forward, "+bias", Epilogue::bias);
   if (p.epilogue == Epilogue::bias_gelu) add(models::Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
   if (p.epilogue == Epilogue::bias_residual) add(models::Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
+  if (p.epilogue == Epilogue::residual) add(models::Op::linear_forward, "+residual", Epilogue::residual);
   if (p.input_from_gelu) add(models::Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
-  if (p.epilogue != Epilogue::none) add(models::Op::linear_backward_weights, "+bias", Epilogue::bias);
+  if (has_bias(p.epilogue)) add(models::Op::linear_backward_weights, "+bias", Epilogue::bias);
 }
 
 }  // namespace
@@ -193,7 +198,7 @@ std::vector<Entry> product_entries(const models::NetworkDescription& network, st
                                return make_attention(
                                    device,
                                    {p.batch, p.seq, p.heads, p.head_dim, true, models::storage(precision),
-                                    models::math_beside_linear(precision)},
+                                    models::math_beside_linear(precision), p.kv_heads},
                                    pass);
                              },
                              Multiplies::not_in_fp8});

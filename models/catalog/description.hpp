@@ -31,17 +31,18 @@ struct DataDescription {
 /// it.
 struct Product {
   enum class Kind { linear, convolution, classifier, attention } kind = Kind::linear;
-  // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, head_dim.
+  // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, kv_heads,
+  // head_dim.
   std::int64_t rows = 0, in_features = 0, out_features = 0;
   std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
   int kernel = 1, stride = 1, padding = 0;
-  std::int64_t seq = 0, heads = 0, head_dim = 0;
+  std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0;  // kv_heads: 0 as many as heads
   bool backward_input = true;  ///< false for the first layer
   int count = 1;
   // How a network uses it, for trainwatt-ops; no part of the shape by which equal ones are merged.
   std::string name{};  ///< of a linear layer: "qkv"; empty: by its shape
   /// What forward of a linear layer adds behind the product; its backward-weights has a bias where this one has.
-  enum class Epilogue { none, bias, bias_gelu, bias_residual } epilogue = Epilogue::none;
+  enum class Epilogue { none, bias, bias_gelu, bias_residual, residual } epilogue = Epilogue::none;
   bool input_from_gelu = false;  ///< a linear layer's input gradient passes the GELU in front of it
   float label_smoothing = 0;     ///< of a classifier
   /// FLOPs of forward of all `count` of them for one micro-batch.
@@ -56,14 +57,22 @@ const char* to_string(Product::Kind kind);
 /// Appends a product, or raises the count of the one of equal shape.
 void add_product(std::vector<Product>& list, const Product& product);
 
-/// A norm of forward and backward. layer: over the last axis of rows × channels; batch: (batch, height, width,
+/// A norm of forward and backward. layer, rms: over the last axis of rows × channels; batch: (batch, height, width,
 /// channels) with a ReLU behind it.
 struct Norm {
-  enum class Kind { layer, batch } kind = Kind::layer;
+  enum class Kind { layer, rms, batch } kind = Kind::layer;
   std::string name{};     ///< "h56_64"; empty where the network has one shape
-  std::int64_t rows = 0;  ///< layer
+  std::int64_t rows = 0;  ///< layer, rms
   std::int64_t batch = 0, height = 0, width = 0;
   std::int64_t channels = 0;
+};
+
+/// Work of forward and backward between products that is neither a norm nor a product's epilogue. rotary: the first
+/// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width).
+struct Elementwise {
+  enum class Kind { rotary, swiglu } kind = Kind::rotary;
+  std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
+  std::int64_t rows = 0, width = 0;
 };
 
 /// An optimizer's settings; models/optimizers runs it.
@@ -113,6 +122,10 @@ class NetworkShape {
   virtual std::vector<Product> products(std::int64_t micro_batch, std::int64_t seq_len, int layers) const = 0;
   /// Norms of one micro-batch, each shape once.
   virtual std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const = 0;
+  /// Other work over activations of one micro-batch, each shape once.
+  virtual std::vector<Elementwise> elementwise(std::int64_t /*micro_batch*/, std::int64_t /*seq_len*/) const {
+    return {};
+  }
   /// The published recipe, for runs at the network's default micro-batch.
   virtual OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const = 0;
   /// One line for people: "12 layers, width 768, 12 heads, vocabulary 50257".

@@ -111,6 +111,39 @@ DType checked(const Check& check, const LayerNormBackward& args) {
   return type;
 }
 
+DType checked(const Check& check, const RmsNormForward& args) {
+  const DType type = check.activation("x", args.x, 2);
+  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
+  check.may_have("residual", args.residual, type, args.x.dims);
+  if (args.residual) {
+    check.has("sum", args.sum, type, args.x.dims);
+    check.same_or_apart("sum", args.sum, "x", args.x);
+    check.same_or_apart("sum", args.sum, "residual", args.residual);
+    check.apart("y", args.y, "sum", args.sum);
+    check.apart("y", args.y, "residual", args.residual);
+  }
+  check.has("gamma", args.gamma, type, {width});
+  check.has("y", args.y, type, args.x.dims);
+  check.apart("y", args.y, "x", args.x);
+  check.has("rstd", args.rstd, DType::float32, {rows});
+  return type;
+}
+
+DType checked(const Check& check, const RmsNormBackward& args) {
+  const DType type = check.activation("x", args.x, 2);
+  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
+  check.has("dy", args.dy, type, args.x.dims);
+  check.has("gamma", args.gamma, type, {width});
+  check.has("rstd", args.rstd, DType::float32, {rows});
+  check.may_have("d_residual", args.d_residual, type, args.x.dims);
+  check.has("dx", args.dx, type, args.x.dims);
+  check.same_or_apart("d_residual", args.d_residual, "dx", args.dx);
+  check.apart("dx", args.dx, "dy", args.dy);
+  check.apart("dx", args.dx, "x", args.x);
+  check.has("d_gamma", args.d_gamma, DType::float32, {width});
+  return type;
+}
+
 DType checked(const Check& check, const BatchNormForward& args) {
   const DType type = check.activation("x", args.x, 4);
   const Dims channels{args.x.dims[3]};
@@ -191,6 +224,41 @@ DType checked(const Check& check, const AveragePoolForward& args) {
 DType checked(const Check& check, const AveragePoolBackward& args) {
   const DType type = check.activation("dx", args.dx, 4);
   check.has("dy", args.dy, type, {args.dx.dims[0], args.dx.dims[3]});
+  check.apart("dx", args.dx, "dy", args.dy);
+  return type;
+}
+
+DType checked(const Check& check, const Rotary& args) {
+  const DType type = check.activation("x", args.x, 4);
+  const std::int64_t seq = args.x.dims[1], heads = args.x.dims[2], head_dim = args.x.dims[3];
+  if (head_dim % 2 != 0) check.fail("head_dim", "an even number", std::to_string(head_dim));
+  check.has_rank("table", args.table, DType::float32, 3);
+  check.has("table", args.table, DType::float32, {args.table.dims[0], head_dim / 2, 2});
+  check.at_least("positions of table", args.table.dims[0], seq);
+  check.apart("table", args.table, "x", args.x);
+  check.at_least("rotated", args.rotated, 1);
+  check.at_least("heads less the rotated ones", heads - args.rotated, 0);
+  return type;
+}
+
+/// The extents of y and dy below x, (rows, 2·hidden).
+Dims gated(const Check& check, const Tensor& x) {
+  if (x.dims[1] % 2 != 0) check.fail("x", "an even number of columns", std::to_string(x.dims[1]));
+  return {x.dims[0], x.dims[1] / 2};
+}
+
+DType checked(const Check& check, const SwigluForward& args) {
+  const DType type = check.activation("x", args.x, 2);
+  check.has("y", args.y, type, gated(check, args.x));
+  check.apart("y", args.y, "x", args.x);
+  return type;
+}
+
+DType checked(const Check& check, const SwigluBackward& args) {
+  const DType type = check.activation("x", args.x, 2);
+  check.has("dy", args.dy, type, gated(check, args.x));
+  check.has("dx", args.dx, type, args.x.dims);
+  check.apart("dx", args.dx, "x", args.x);
   check.apart("dx", args.dx, "dy", args.dy);
   return type;
 }

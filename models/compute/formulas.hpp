@@ -58,6 +58,49 @@ TW_HOST_DEVICE static inline T gelu_derivative(T x) {
   return s + x * s * (T(1) - s) * slope;
 }
 
+/// SiLU: x·sigmoid(x) (arXiv 1606.08415 §4), and d silu(x) / dx = s + x·s·(1 − s), s = sigmoid(x).
+template <class T>
+TW_HOST_DEVICE static inline T silu(T x) {
+  return x * sigmoid(x);
+}
+template <class T>
+TW_HOST_DEVICE static inline T silu_derivative(T x) {
+  const T s = sigmoid(x);
+  return s + x * s * (T(1) - s);
+}
+
+/// Gradients of y = silu(gate)·up (SwiGLU; Shazeer, arXiv 2002.05202) under dy.
+template <class T>
+struct SwigluGradient {
+  T gate, up;
+};
+template <class T>
+TW_HOST_DEVICE static inline SwigluGradient<T> swiglu_gradient(T gate, T up, T dy) {
+  return {dy * up * silu_derivative(gate), dy * silu(gate)};
+}
+
+/// RMSNorm (Zhang & Sennrich, arXiv 1910.07467) of a row: its factor, and dx of y = x·rstd·gamma with g = dy·gamma,
+/// `normal` = x·rstd and `mean` that of g·normal over the row.
+template <class T>
+TW_HOST_DEVICE static inline T rms_norm_rstd(T mean_square, T epsilon) {
+  return T(1) / std::sqrt(mean_square + epsilon);
+}
+template <class T>
+TW_HOST_DEVICE static inline T rms_norm_gradient(T g, T normal, T mean, T rstd) {
+  return rstd * (g - normal * mean);
+}
+
+/// The pair turned by the angle of `cosine` and `sine` (rotary positions; Su et al., arXiv 2104.09864, eq. 13); turned
+/// back with −sine.
+template <class T>
+struct Pair {
+  T first, second;
+};
+template <class T>
+TW_HOST_DEVICE static inline Pair<T> rotated(Pair<T> x, T cosine, T sine) {
+  return {x.first * cosine - x.second * sine, x.second * cosine + x.first * sine};
+}
+
 /// State of one parameter element under AdamW (Loshchilov & Hutter, arXiv 1711.05101, algorithm 2; PyTorch's form:
 /// decay θ ← θ·(1 − lr·λ) first, ε outside the bias-corrected root).
 template <class T>

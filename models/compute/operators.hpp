@@ -74,6 +74,24 @@ struct LayerNormBackward {
   Tensor d_gamma, d_beta;       // float32 (width)
   bool accumulate = false;      ///< d_gamma, d_beta: += instead of =
 };
+struct RmsNormForward {         // s = x + residual; y = s·rstd·gamma, rstd = 1/sqrt(mean(s²) + epsilon) (arXiv 1910.07467)
+  Tensor x;                     // T (rows, width)
+  Tensor residual;              // T (rows, width); optional
+  Tensor sum;                   // T (rows, width): s; required where residual is given, may alias x or residual
+  Tensor gamma;                 // T (width)
+  float epsilon = 1e-5f;
+  Tensor y;                     // T (rows, width)
+  Tensor rstd;                  // float32 (rows)
+};
+struct RmsNormBackward {
+  Tensor dy, x;                 // T (rows, width); x is the normalised operator's input (s above)
+  Tensor gamma;                 // T (width)
+  Tensor rstd;                  // float32 (rows)
+  Tensor d_residual;            // T (rows, width); optional, added to dx (the gradient past the norm); may alias dx
+  Tensor dx;                    // T (rows, width)
+  Tensor d_gamma;               // float32 (width)
+  bool accumulate = false;      ///< d_gamma: += instead of =
+};
 struct BatchNormForward {       // training mode over (batch, height, width), at least 2 values a channel:
                                 // y = [relu](norm(x)·gamma + beta [+ residual])
   Tensor x;                     // T (batch, height, width, channels)
@@ -115,6 +133,22 @@ struct AveragePoolForward {     // global: mean over height and width
 struct AveragePoolBackward {
   Tensor dy;                    // T (batch, channels)
   Tensor dx;                    // T (batch, height, width, channels)
+};
+struct Rotary {                 // rotary positions (arXiv 2104.09864), rotate-half form: of each head of a position, the
+                                // pair (i, i + head_dim/2) is turned by the angle of that position and frequency i
+  Tensor x;                     // T (batch, seq, heads, head_dim), in place; head_dim even
+  Tensor table;                 // float32 (max_seq ≥ seq, head_dim/2, 2): cos and sin of each angle
+  std::int64_t rotated = 0;     ///< the first heads, in [1, heads]; the others (v of a packed tensor) are left
+  bool inverse = false;         ///< turns back: the transposed rotation, which backward applies to gradients
+};
+struct SwigluForward {          // y = silu(gate)·up (arXiv 2002.05202)
+  Tensor x;                     // T (rows, 2·hidden): gate | up
+  Tensor y;                     // T (rows, hidden)
+};
+struct SwigluBackward {
+  Tensor x;                     // T (rows, 2·hidden): gate | up
+  Tensor dy;                    // T (rows, hidden)
+  Tensor dx;                    // T (rows, 2·hidden): d_gate | d_up; may alias neither x nor dy
 };
 struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b
 struct Cast { Tensor x, y; };          // float32 ↔ bf16, float32 ↔ fp16; equal count
@@ -226,22 +260,32 @@ struct ConvolutionBackwardWeights {
   bool accumulate = false;
 };
 
-struct AttentionShape {         // softmax(q·kᵀ/sqrt(head_dim) [+ causal mask])·v
+/// softmax(q·kᵀ/sqrt(head_dim) [+ causal mask])·v. Query head h uses key and value head h / (heads / kv_heads): grouped
+/// queries (arXiv 2305.13245), or one query head for each where kv_heads = heads.
+struct AttentionShape {
   std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
   bool causal = true;
   DType dtype = DType::float32;
   Math math = Math::standard;
+  std::int64_t kv_heads = 0;    ///< divides heads; 0: as many as heads. In a plan's shape() it is never 0.
+
+  std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  std::int64_t group() const { return heads / key_heads(); }  ///< query heads of each key and value head
+  std::int64_t packed_heads() const { return heads + 2 * key_heads(); }
+  Dims packed() const { return {batch, seq, packed_heads(), head_dim}; }  ///< of qkv: q heads, k heads, v heads
+  Dims unpacked() const { return {batch, seq, heads, head_dim}; }         ///< of out
+  Dims row_values() const { return {batch, heads, seq}; }                 ///< of log_sum_exp
   bool operator==(const AttentionShape&) const = default;
 };
 struct AttentionForward {
-  Tensor qkv;                   // T (batch, seq, 3, heads, head_dim): packed as GPT-2's c_attn gives it
+  Tensor qkv;                   // T (batch, seq, heads + 2·kv_heads, head_dim): one position's q heads, k heads, v heads
   Tensor out;                   // T (batch, seq, heads, head_dim)
   Tensor log_sum_exp;           // float32 (batch, heads, seq): of the scaled, masked scores
 };
 struct AttentionBackward {
   Tensor d_out, qkv, out;       // as above
   Tensor log_sum_exp;           // float32 (batch, heads, seq)
-  Tensor d_qkv;                 // T (batch, seq, 3, heads, head_dim)
+  Tensor d_qkv;                 // T, as qkv
 };
 
 struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = mean over rows of label-smoothed cross-entropy

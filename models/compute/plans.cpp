@@ -162,29 +162,33 @@ AttentionPlan::AttentionPlan(Device& device, const AttentionShape& shape) : Plan
                          {"shape.seq", shape.seq},
                          {"shape.heads", shape.heads},
                          {"shape.head_dim", shape.head_dim}});
-  check_counts({{shape.batch, shape.seq, 3, shape.heads, shape.head_dim}, {shape.seq, shape.seq}});
+  check.at_least("shape.kv_heads", shape.kv_heads, 0);
+  shape_.kv_heads = shape.key_heads();
+  if (shape.heads % shape_.kv_heads != 0) {
+    check.fail("shape.kv_heads", "a divisor of the " + std::to_string(shape.heads) + " heads",
+               std::to_string(shape.kv_heads));
+  }
+  check_counts({shape_.packed(), {shape.seq, shape.seq}});
   check_dtype(check, shape.dtype);
   require_math(device, Op::attention_forward, shape.dtype, shape.math);
 }
 
 void AttentionPlan::forward(Stream& stream, const AttentionForward& args) {
   const Check check(Op::attention_forward);
-  check.has("qkv", args.qkv, shape_.dtype, {shape_.batch, shape_.seq, 3, shape_.heads, shape_.head_dim});
-  check.has("out", args.out, shape_.dtype, {shape_.batch, shape_.seq, shape_.heads, shape_.head_dim});
+  check.has("qkv", args.qkv, shape_.dtype, shape_.packed());
+  check.has("out", args.out, shape_.dtype, shape_.unpacked());
   check.apart("out", args.out, "qkv", args.qkv);
-  check.has("log_sum_exp", args.log_sum_exp, DType::float32, {shape_.batch, shape_.heads, shape_.seq});
+  check.has("log_sum_exp", args.log_sum_exp, DType::float32, shape_.row_values());
   charge(device(), stream, Op::attention_forward, [&] { do_forward(stream, args); });
 }
 
 void AttentionPlan::backward(Stream& stream, const AttentionBackward& args) {
   const Check check(Op::attention_backward);
-  const Dims packed{shape_.batch, shape_.seq, 3, shape_.heads, shape_.head_dim};
-  const Dims out{shape_.batch, shape_.seq, shape_.heads, shape_.head_dim};
-  check.has("d_out", args.d_out, shape_.dtype, out);
-  check.has("qkv", args.qkv, shape_.dtype, packed);
-  check.has("out", args.out, shape_.dtype, out);
-  check.has("log_sum_exp", args.log_sum_exp, DType::float32, {shape_.batch, shape_.heads, shape_.seq});
-  check.has("d_qkv", args.d_qkv, shape_.dtype, packed);
+  check.has("d_out", args.d_out, shape_.dtype, shape_.unpacked());
+  check.has("qkv", args.qkv, shape_.dtype, shape_.packed());
+  check.has("out", args.out, shape_.dtype, shape_.unpacked());
+  check.has("log_sum_exp", args.log_sum_exp, DType::float32, shape_.row_values());
+  check.has("d_qkv", args.d_qkv, shape_.dtype, shape_.packed());
   check.apart("d_qkv", args.d_qkv, "qkv", args.qkv);
   check.apart("d_qkv", args.d_qkv, "d_out", args.d_out);
   check.apart("d_qkv", args.d_qkv, "out", args.out);

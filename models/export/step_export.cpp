@@ -3,7 +3,28 @@
 #include <cstddef>
 #include <cstring>
 
+#include "models/compute/error.hpp"
+
 namespace tw::models {
+
+std::vector<ExportedPart> exported_parts(const ParameterSpec& spec) {
+  if (spec.exported_as.empty()) return {{spec, 0}};
+  std::vector<ExportedPart> parts;
+  std::int64_t first = 0;
+  for (const NamedRows& named : spec.exported_as) {
+    ParameterSpec part = spec;
+    part.name = named.name;
+    part.dims = {named.rows, spec.dims[1]};
+    part.exported_as.clear();
+    parts.push_back({part, first});
+    first += named.rows;
+  }
+  if (spec.dims.rank() != 2 || first != spec.dims[0]) {
+    throw Error(Failure::internal,
+                spec.name + " is exported by " + std::to_string(first) + " rows of a matrix, it is " + spec.dims.str());
+  }
+  return parts;
+}
 
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec) {
   const Dims& d = spec.dims;
@@ -54,11 +75,15 @@ std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, cons
   std::vector<SafeTensor> tensors;
   const std::vector<Parameter>& parameters = store.parameters();
   for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    const ParameterSpec spec = parameter->spec;
-    const Tensor values = kind == ExportKind::master ? parameter->master : parameter->gradient;
-    tensors.push_back(
-        {SafeTensor::Type::float32, spec.name, exported_dims(spec),
-         [&device, &stream, spec, values, scale] { return exported_values(device, stream, spec, values, scale); }});
+    const Tensor whole = kind == ExportKind::master ? parameter->master : parameter->gradient;
+    for (const ExportedPart& part : exported_parts(parameter->spec)) {
+      const ParameterSpec spec = part.spec;
+      const std::int64_t row = spec.dims.count() / spec.dims[0];
+      const Tensor values = whole.slice(part.first * row, spec.dims);
+      tensors.push_back(
+          {SafeTensor::Type::float32, spec.name, exported_dims(spec),
+           [&device, &stream, spec, values, scale] { return exported_values(device, stream, spec, values, scale); }});
+    }
   }
   if (kind == ExportKind::master) {
     for (const ParameterStore::Statistic& statistic : store.statistics()) {

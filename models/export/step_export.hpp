@@ -10,6 +10,12 @@
 
 namespace tw::models {
 
+/// A parameter as the framework names it: whole, or a range of its rows from `first` on.
+struct ExportedPart {
+  ParameterSpec spec;  ///< its name and extents
+  std::int64_t first = 0;
+};
+std::vector<ExportedPart> exported_parts(const ParameterSpec& spec);
 /// A parameter's extents in the framework: linear (in, out) where Hugging Face's Conv1D wants it, kernels (out, in, kh,
 /// kw).
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec);

@@ -19,6 +19,12 @@ struct Initialiser {
   float value = 0;  ///< stddev or the constant
 };
 
+/// A range of rows of a parameter under a name of its own.
+struct NamedRows {
+  std::string name;
+  std::int64_t rows = 0;
+};
+
 struct ParameterSpec {
   std::string name;  ///< as PyTorch / Hugging Face names it: "h.0.attn.c_attn.weight", "layer1.0.conv1.weight"
   Dims dims;         ///< in our layout: linear (out, in), convolution (out, kh, kw, in)
@@ -27,6 +33,7 @@ struct ParameterSpec {
   bool keep_float32 = false;  ///< used in float32 in every precision (batch norm)
   enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
   bool looked_up = false;  ///< its block reads rows by index, and no product multiplies it (another block's may)
+  std::vector<NamedRows> exported_as{};  ///< what stands apart elsewhere, one behind the other; empty: one, as `name`
 };
 
 /// A parameter where it lives: views of the flat buffers.
@@ -82,6 +89,8 @@ class Block {
   virtual std::vector<std::string> shared_parameters() const { return {}; }
   /// float32 values that forward updates and no gradient reaches: batch norm's running mean and variance.
   virtual std::vector<ParameterSpec> statistics() const { return {}; }
+  /// Bytes of device memory that build() fills once and keeps, besides plans. Of what several blocks share, one counts.
+  virtual std::size_t constant_bytes() const { return 0; }
   /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters(), `statistics`
   /// likewise.
   virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,

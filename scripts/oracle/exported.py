@@ -14,6 +14,7 @@ BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
 # Published constants in step.json: another value means another network.
 PUBLISHED = {"gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
+             "llama": {"rms_norm_epsilon": 1e-5, "activation": "silu", "rope_theta": 500000, "rope_low_factor": 1, "rope_high_factor": 4},
              "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
 
 
@@ -35,11 +36,15 @@ class Export:
     @property
     def network(self):
         """In JAX."""
-        return importlib.import_module("gpt2" if self.is_tokens else "resnet")
+        return importlib.import_module(self.kind)
+
+    @property
+    def kind(self):
+        return self.shape["kind"]
 
     @property
     def rules(self):
-        return rules.Gpt2 if self.is_tokens else rules.ResNet
+        return rules.OF_KIND[self.kind]
 
     @property
     def precision(self):
@@ -47,7 +52,7 @@ class Export:
 
     @property
     def shape(self):
-        """Arguments of a network function besides its weights: heads; stem_stride, stem_pool, label_smoothing."""
+        """Arguments of a network function besides its weights: heads; kv_heads, rope_factor; stem_stride, label_smoothing."""
         return self.step["model"]
 
     @property
@@ -98,7 +103,7 @@ def read_export(folder):
     for key, value in PUBLISHED[step["model"]["kind"]].items():
         if step["model"][key] != value:
             raise SystemExit(f"{folder}: {key} is {step['model'][key]}, published is {value}")
-    for key, value in {"gpt2": rules.Gpt2, "resnet": rules.ResNet}[step["model"]["kind"]].OPTIMIZER.items():
+    for key, value in rules.OF_KIND[step["model"]["kind"]].OPTIMIZER.items():
         ours = step["optimizer"][key]
         if ours != value and (isinstance(value, str) or not math.isclose(ours, value, rel_tol=1e-6)):  # float32, written short
             raise SystemExit(f"{folder}: the optimizer's {key} is {ours}, published is {value}")

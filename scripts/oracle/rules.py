@@ -11,6 +11,16 @@ class Gpt2:
         return name.endswith(".weight") and ".ln_" not in f".{name}"
 
 
+class Llama:
+    # MLPerf Training's rules for Llama 3.1 8B (mlcommons/logging, training 5.1.0).
+    OPTIMIZER = {"kind": "adamw", "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-5, "weight_decay": 0.1, "clip_norm": 1.0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weight decay is for matrices, embeddings included; not for norms (Megatron-LM's rule: two or more dimensions)."""
+        return "norm" not in name
+
+
 class ResNet:
     # He et al., arXiv 1512.03385, §3.4.
     OPTIMIZER = {"kind": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "clip_norm": 0}
@@ -21,3 +31,6 @@ class ResNet:
         layer = name.removesuffix(".weight")
         is_convolution = layer.split(".")[-1].startswith("conv") or layer.endswith("downsample.0")
         return layer != name and (is_convolution or layer == "fc")
+
+
+OF_KIND = {"gpt2": Gpt2, "llama": Llama, "resnet": ResNet}

@@ -53,7 +53,8 @@ def made_up(shapes, optimizer):
         gradients[name] = random.normal(0, 0.05, shape).astype(np.float32)
     tokens = optimizer is ADAMW
     batch = {"input_ids" if tokens else "images": None}
-    step = {"optimizer": dict(optimizer), "loss": 2.0, "gradient_norm": stepping.global_norm(gradients), "precision": "float32"}
+    step = {"optimizer": dict(optimizer), "loss": 2.0, "gradient_norm": stepping.global_norm(gradients), "precision": "float32",
+            "model": {"kind": "gpt2" if tokens else "resnet"}}
     export = exported.Export(Path(), step, weights, {}, batch, gradients, {}, {})
     step["optimizer"]["weight_decay_parameters"] = [name for name, shape in shapes.items() if len(shape) > 1]
     export.updated = float32_step(export, step["optimizer"]["weight_decay_parameters"])

@@ -64,6 +64,45 @@ def gpt2(weights, batch, shape, arithmetic):
     return F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="none"), {}, {}
 
 
+def llama(weights, batch, shape, arithmetic):
+    """As gpt2(). Rotary positions by complex numbers."""
+    rounded, w = arithmetic.activation, {name: arithmetic.weight(value) for name, value in weights.items()}
+    tokens, head_dim = batch["input_ids"], shape["width"] // shape["heads"]
+
+    plain = shape["rope_theta"] ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    share = ((shape["rope_original_seq"] * plain / (2 * torch.pi) - shape["rope_low_factor"]) /
+             (shape["rope_high_factor"] - shape["rope_low_factor"])).clamp(0, 1)
+    frequency = plain * share + plain / shape["rope_factor"] * (1 - share)
+    angles = torch.outer(torch.arange(tokens.shape[1], dtype=torch.float64), frequency)
+    turn = torch.polar(torch.ones_like(angles), angles).to(tokens.device)[None, :, None]
+
+    def rotated(x):
+        half = head_dim // 2
+        y = torch.complex(x[..., :half], x[..., half:]) * turn.to(torch.complex128 if x.dtype == torch.float64 else torch.complex64)
+        return rounded(torch.cat([y.real, y.imag], -1))
+
+    def norm(x, name):
+        return rounded(F.rms_norm(x, x.shape[-1:], w[name + ".weight"], eps=1e-5))
+
+    x = w["model.embed_tokens.weight"][tokens]
+    for layer in range(shape["layers"]):
+        h = f"model.layers.{layer}."
+
+        def linear(x, name):
+            return x @ w[f"{h}{name}.weight"].T
+
+        n = norm(x, h + "input_layernorm")
+        q, k, v = (rounded(linear(n, f"self_attn.{part}_proj")).unflatten(-1, (-1, head_dim)) for part in "qkv")
+        attended = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (rotated(q), rotated(k), v)), is_causal=True,
+                                                  enable_gqa=True).transpose(1, 2).flatten(2)
+        x = rounded(x + linear(rounded(attended), "self_attn.o_proj"))
+        n = norm(x, h + "post_attention_layernorm")
+        gate, up = rounded(linear(n, "mlp.gate_proj")), rounded(linear(n, "mlp.up_proj"))
+        x = rounded(x + linear(rounded(F.silu(gate) * up), "mlp.down_proj"))
+    logits = norm(x, "model.norm") @ w["model.embed_tokens.weight" if shape["tied_head"] else "lm_head.weight"].T
+    return F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="none"), {}, {}
+
+
 def resnet(weights, batch, shape, arithmetic):
     """Losses of all images, running statistics, and which ReLUs' units lie on the other side than exported (README.md)."""
     rounded, statistics, strays = arithmetic.activation, {}, {}
@@ -122,7 +161,7 @@ def run(export, arithmetic, device):
     batch = {name: on_device(value, name == "images") for name, value in export.batch.items()}
     batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
     batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
-    losses, statistics, strays = (gpt2 if export.is_tokens else resnet)(weights, batch, export.shape, arithmetic)
+    losses, statistics, strays = {"gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
     losses.mean().backward()
     gradients = {name: value.grad for name, value in weights.items()}
     return steps.Step(float(losses.mean().detach()), losses.detach().double().cpu().numpy(), to_numpy(gradients), to_numpy(statistics),

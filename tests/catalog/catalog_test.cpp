@@ -7,6 +7,7 @@
 
 #include "models/catalog/families.hpp"
 #include "models/families/gpt2/description.hpp"
+#include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
 
 namespace tw {
@@ -27,6 +28,10 @@ std::string refusal(const std::function<void()>& call) {
 TEST(Catalog, ParameterCountsAreThePublishedOnes) {
   const std::map<std::string, std::int64_t> published = {{"gpt2-124m", 124'439'808}, {"gpt2-355m", 354'823'168},
                                                          {"gpt2-774m", 774'030'080}, {"gpt2-1558m", 1'557'611'200},
+                                                         {"llama3.2-1b", 1'235'814'400},
+                                                         {"llama3.2-3b", 3'212'749'824},
+                                                         {"llama3.1-8b", 8'030'261'248},
+                                                         {"llama3.1-70b", 70'553'706'496},
                                                          {"resnet-50", 25'557'032}};
   for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
 }
@@ -34,6 +39,9 @@ TEST(Catalog, ParameterCountsAreThePublishedOnes) {
 TEST(Catalog, TinyNetworksAreTiny) {
   // By hand. GPT-2: tables 2·128·128, a layer 2·256 + 4·128² + 8·128² + (3 + 1 + 4 + 1)·128, twice, final norm 256.
   EXPECT_EQ(count_parameters(find_network("gpt2-tiny")), 2 * 128 * 128 + 2 * (512 + 12 * 128 * 128 + 9 * 128) + 256);
+  // Llama: tables 2·128·128, a layer 128·(4 + 2·2)·32 + 128² + 3·128·352 + 2·128, twice, final norm 128.
+  EXPECT_EQ(count_parameters(find_network("llama-tiny")),
+            2 * 128 * 128 + 2 * (128 * 256 + 128 * 128 + 3 * 128 * 352 + 256) + 128);
   // ResNet: stem 3·16·9; stages 16 (two bottlenecks), 32, 64, each with projection; batch norms; head 256·10 + 10.
   const int stem = 432 + 32;
   const int first = 16 * 16 + 9 * 256 + 16 * 64 + 16 * 64 + 2 * (16 + 16 + 64 + 64) + 64 * 16 + 9 * 256 + 16 * 64 + 2 * 96;
@@ -56,6 +64,35 @@ TEST(Catalog, TokenFlopsFollowTheRule) {
       EXPECT_DOUBLE_EQ(model_flops_per_sample(network, seq), t * (6 * matmul_weights + 6.0 * d.layers * c * t)) << name;
     }
   }
+}
+
+TEST(Catalog, FlopsOfGroupedQueriesFollowTheRule) {
+  // 6·N_mat + 6·L·heads·head_dim·T: key and value heads that are shared save products, not scores.
+  for (const char* name : {"llama-tiny", "llama3.2-1b", "llama3.2-3b", "llama3.1-8b", "llama3.1-70b"}) {
+    const NetworkDescription network = find_network(name);
+    const LlamaDescription& d = network.as<LlamaDescription>();
+    const double norms = d.width * (2.0 * d.layers + 1);
+    const double table = static_cast<double>(d.vocabulary) * d.width;  // looked up; a product only where it is tied
+    const double matmul_weights = static_cast<double>(count_parameters(network)) - norms - (d.tied_head ? 0 : table);
+    for (const std::int64_t seq : {64, 8192, 131072}) {
+      const auto t = static_cast<double>(seq);
+      EXPECT_DOUBLE_EQ(model_flops_per_sample(network, seq), t * (6 * matmul_weights + 6.0 * d.layers * d.width * t))
+          << name;
+    }
+  }
+}
+
+TEST(Catalog, ProductsOfLlama) {
+  const std::vector<Product> list = products(find_network("llama3.1-8b"), 2, 256);
+  ASSERT_EQ(list.size(), 6u);
+  EXPECT_EQ(list[0].out_features, 4096 + 2 * 8 * 128);
+  EXPECT_EQ(list[1].kind, Product::Kind::attention);
+  EXPECT_EQ(list[1].heads, 32);
+  EXPECT_EQ(list[1].kv_heads, 8);
+  EXPECT_EQ(list[1].head_dim, 128);
+  EXPECT_EQ(list[3].out_features, 2 * 14336);
+  EXPECT_EQ(list[4].in_features, 14336);
+  EXPECT_EQ(list[5].out_features, 128256);
 }
 
 TEST(Catalog, ImageFlopsFollowTheRule) {

@@ -1,6 +1,8 @@
 // Attention: by hand where softmax is trivial, against the reference elsewhere.
 #include <cmath>
 
+#include "models/compute/error.hpp"
+#include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -11,13 +13,23 @@ namespace {
 
 TW_DEVICE_SUITE(Attention);
 
-const std::vector<AttentionShape> shapes = {{1, 2, 1, 1},   {2, 3, 2, 17},  {1, 17, 3, 8},  {3, 31, 1, 33},
-                                            {2, 1, 2, 1},   {1, 70, 2, 1},  {2, 33, 2, 31}, {1, 127, 2, 64},
-                                            {2, 64, 3, 32}, {1, 256, 1, 64}};
+const std::vector<AttentionShape> ungrouped_shapes = {{1, 2, 1, 1},   {2, 3, 2, 17},  {1, 17, 3, 8},  {3, 31, 1, 33},
+                                                      {2, 1, 2, 1},   {1, 70, 2, 1},  {2, 33, 2, 31}, {1, 127, 2, 64},
+                                                      {2, 64, 3, 32}, {1, 256, 1, 64}};
 
-Dims packed(const AttentionShape& s) { return {s.batch, s.seq, 3, s.heads, s.head_dim}; }
-Dims out(const AttentionShape& s) { return {s.batch, s.seq, s.heads, s.head_dim}; }
-Dims rows(const AttentionShape& s) { return {s.batch, s.heads, s.seq}; }
+Dims packed(const AttentionShape& s) { return s.packed(); }
+Dims out(const AttentionShape& s) { return s.unpacked(); }
+Dims rows(const AttentionShape& s) { return s.row_values(); }
+
+AttentionShape grouped(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
+                       std::int64_t head_dim) {
+  AttentionShape s{batch, seq, heads, head_dim};
+  s.kv_heads = kv_heads;
+  return s;
+}
+const std::vector<AttentionShape> grouped_shapes = {grouped(1, 2, 2, 1, 2),   grouped(2, 17, 4, 2, 8),
+                                                    grouped(1, 70, 3, 1, 3),  grouped(2, 130, 6, 2, 16),
+                                                    grouped(1, 65, 8, 2, 64), grouped(1, 257, 4, 1, 32)};
 
 /// Forward, and backward where d_out is given; `scale` is the standard deviation of qkv.
 Case attention(const AttentionShape& s, bool backward, double scale) {
@@ -36,7 +48,7 @@ Case attention(const AttentionShape& s, bool backward, double scale) {
   };
 }
 
-void check(Device& device, Op op, DType dtype, bool backward) {
+void check(Device& device, const std::vector<AttentionShape>& shapes, Op op, DType dtype, bool backward) {
   for (AttentionShape s : shapes) {
     for (const bool causal : {true, false}) {
       s.dtype = dtype;
@@ -49,12 +61,76 @@ void check(Device& device, Op op, DType dtype, bool backward) {
 
 TEST_P(Attention, Forward) {
   TW_NEEDS(Op::attention_forward);
-  check(device(), Op::attention_forward, dtype(), false);
+  check(device(), ungrouped_shapes, Op::attention_forward, dtype(), false);
 }
 
 TEST_P(Attention, Backward) {
   TW_NEEDS(Op::attention_backward);
-  check(device(), Op::attention_backward, dtype(), true);
+  check(device(), ungrouped_shapes, Op::attention_backward, dtype(), true);
+}
+
+/// Empty where the device shares key and value heads between query heads.
+std::string why_no_groups(Device& device, DType dtype) {
+  AttentionShape s = grouped(1, 16, 4, 2, 8);
+  s.dtype = dtype;
+  try {
+    device.plan(s);
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::unsupported) << error.what();
+    EXPECT_EQ(device.info().kind, DeviceKind::cuda);
+    return error.what();
+  }
+}
+#define TW_NEEDS_GROUPS() \
+  if (const std::string reason = why_no_groups(device(), dtype()); !reason.empty()) GTEST_SKIP() << reason
+
+TEST_P(Attention, GroupedForward) {
+  TW_NEEDS(Op::attention_forward);
+  TW_NEEDS_GROUPS();
+  check(device(), grouped_shapes, Op::attention_forward, dtype(), false);
+}
+
+TEST_P(Attention, GroupedBackward) {
+  TW_NEEDS(Op::attention_backward);
+  TW_NEEDS_GROUPS();
+  check(device(), grouped_shapes, Op::attention_backward, dtype(), true);
+}
+
+/// Groups are what one head for each query head is with the shared keys and values repeated, and their gradients added.
+TEST_P(Attention, GroupedIsRepeatedKeysAndValues) {
+  TW_NEEDS(Op::attention_backward);
+  TW_NEEDS_GROUPS();
+  AttentionShape few = grouped(2, 33, 6, 2, 8), many = grouped(2, 33, 6, 6, 8);
+  few.dtype = many.dtype = dtype();
+  const std::int64_t positions = few.batch * few.seq, width = few.head_dim;
+  const Floats qkv = normal(packed(few).count(), 1);
+  // Key and value heads of `few` behind its 6 query heads: k0 k1 v0 v1; of `many`: k0 k0 k0 k1 k1 k1 v0 …
+  const auto shared = [](std::int64_t head) { return head < 6 ? head : 6 + (head - 6) / 3; };
+  Floats repeated(static_cast<std::size_t>(packed(many).count()));
+  for (std::int64_t i = 0; i < positions * 18 * width; ++i) {
+    const std::int64_t position = i / (18 * width), head = i / width % 18;
+    repeated[i] = qkv[(position * 10 + shared(head)) * width + i % width];
+  }
+  const Floats d_out = normal(out(few).count(), 2);
+  const auto run = [&](const AttentionShape& s, const Floats& values) {
+    Lab lab(device());
+    const auto plan = device().plan(s);
+    const Tensor x = lab.in(s.dtype, packed(s), values), y = lab.out("out", s.dtype, out(s)),
+                 sums = lab.out("log_sum_exp", DType::float32, rows(s)), d = lab.out("d_qkv", s.dtype, packed(s));
+    plan->forward(*lab.stream, {x, y, sums});
+    plan->backward(*lab.stream, {lab.in(s.dtype, out(s), d_out), x, y, sums, d});
+    return std::pair(lab.read(y), lab.read(d));
+  };
+  const auto [y, d] = run(few, qkv);
+  const auto [y_wanted, d_repeated] = run(many, repeated);
+  EXPECT_EQ(y, y_wanted);
+  Floats d_wanted(d.size(), 0.0f);
+  for (std::int64_t i = 0; i < positions * 18 * width; ++i) {
+    const std::int64_t position = i / (18 * width), head = i / width % 18;
+    d_wanted[(position * 10 + shared(head)) * width + i % width] += d_repeated[i];
+  }
+  EXPECT_LE(normalised_error(d, d_wanted), is_half(dtype()) ? unit_roundoff(dtype()) : 1e-6);
 }
 
 TEST_P(Attention, Bf16ProductsFollowReference) {

@@ -43,6 +43,8 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                }),
                {"convolution", "kernel", "-1"});
   expect_names(usage_error([&] { device().plan(AttentionShape{1, 0, 2, 8, true, dtype()}); }), {"attention", "seq"});
+  expect_names(usage_error([&] { device().plan(AttentionShape{1, 4, 6, 8, true, dtype(), Math::standard, 4}); }),
+               {"attention", "kv_heads", "6", "4"});
   expect_names(usage_error([&] {
                  device().plan(ClassifierShape{1, 2, 3, 1.5f, dtype()});
                }),
@@ -152,7 +154,7 @@ TEST_P(Contract, PlanErrors) {
                }),
                {"convolution_backward_weights", "d_weight", "(3, 3, 3, 2)"});
   const auto attention = device().plan(AttentionShape{2, 3, 2, 4, true, type});
-  const Tensor qkv = lab.out("qkv", type, {2, 3, 3, 2, 4}), out = lab.out("out", type, {2, 3, 2, 4});
+  const Tensor qkv = lab.out("qkv", type, {2, 3, 6, 4}), out = lab.out("out", type, {2, 3, 2, 4});
   expect_names(usage_error([&] {
                  attention->forward(*lab.stream, {qkv, out, lab.out("l", DType::float32, {2, 3, 2})});
                }),
@@ -160,7 +162,7 @@ TEST_P(Contract, PlanErrors) {
   expect_names(usage_error([&] {
                  attention->forward(*lab.stream, {qkv.reshaped({6, 24}), out, {}});
                }),
-               {"qkv", "(2, 3, 3, 2, 4)", "(6, 24)"});
+               {"qkv", "(2, 3, 6, 4)", "(6, 24)"});
   expect_names(usage_error([&] {
                  attention->backward(*lab.stream, {out, qkv, out, lab.out("l", DType::float32, {2, 2, 3}), qkv});
                }),
@@ -326,6 +328,8 @@ TEST_P(Contract, SupportIsHonest) {
                                           {Op::attention_forward, Op::attention_backward},
                                           {Op::embedding_forward, Op::embedding_backward},
                                           {Op::layer_norm_forward, Op::layer_norm_backward},
+                                          {Op::rms_norm_forward, Op::rms_norm_backward},
+                                          {Op::swiglu_forward, Op::swiglu_backward},
                                           {Op::batch_norm_forward, Op::batch_norm_backward},
                                           {Op::max_pool_forward, Op::max_pool_backward},
                                           {Op::average_pool_forward, Op::average_pool_backward}}) {

@@ -59,6 +59,17 @@ TEST(Formulas, GeluDerivativeIsTheSlope) {
   }
 }
 
+TEST(Formulas, SiluAndItsDerivative) {
+  for (int i = -800; i <= 800; ++i) {
+    const double x = i / 100.0, h = 1e-5;
+    EXPECT_NEAR(formula::silu(x), x / (1 + std::exp(-x)), 1e-14 * (1 + std::fabs(x))) << x;
+    const double slope = (formula::silu(x + h) - formula::silu(x - h)) / (2 * h);
+    EXPECT_NEAR(formula::silu_derivative(x), slope, 1e-9) << x;
+    EXPECT_NEAR(formula::silu_derivative(static_cast<float>(x)), slope, 3e-6) << x;
+  }
+  EXPECT_NEAR(formula::silu(1.0), 0.7310585786300049, 1e-14);  // PyTorch: silu(1)
+}
+
 TEST(Rounding, Bf16IsNearestEven) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(to_float(to_bf16(1.0f)), 1.0f);

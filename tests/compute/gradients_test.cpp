@@ -131,10 +131,9 @@ TEST(Gradients, Convolution) {
 }
 
 TEST(Gradients, Attention) {
-  for (const bool causal : {true, false}) {
-    const AttentionShape s{2, 5, 2, 4, causal};
-    const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, out{s.batch, s.seq, s.heads, s.head_dim},
-        rows{s.batch, s.heads, s.seq};
+  for (const AttentionShape& s : {AttentionShape{2, 5, 2, 4, true}, AttentionShape{2, 5, 2, 4, false},
+                                  AttentionShape{2, 5, 4, 3, true, f32, Math::standard, 2}}) {
+    const Dims packed = s.packed(), out = s.unpacked(), rows = s.row_values();
     const Floats qkv = grid_normal(packed.count(), 1), c = grid_normal(out.count(), 2);
     struct Result {
       double loss;
@@ -150,7 +149,7 @@ TEST(Gradients, Attention) {
       return Result{weighted_sum(lab.read(y), c), lab.read(d)};
     };
     check_gradient(
-        causal ? "causal" : "full", qkv, [&](const Floats& v) { return run(v).loss; }, run(qkv).d);
+        packed.str() + (s.causal ? " causal" : ""), qkv, [&](const Floats& v) { return run(v).loss; }, run(qkv).d);
   }
 }
 
@@ -186,6 +185,72 @@ TEST(Gradients, Classifier) {
     check_gradient(
         "b", b, [&](const Floats& v) { return run(x, w, v).loss; }, result.db);
   }
+}
+
+TEST(Gradients, RmsNorm) {
+  const Dims s{4, 9}, w{9};
+  const Floats x = grid_normal(s.count(), 1), residual = grid_normal(s.count(), 2), gamma = grid_normal(9, 3);
+  const Floats c = grid_normal(s.count(), 5), by_pass = grid_normal(s.count(), 6);
+  struct Result {
+    double loss;
+    Floats dx, d_gamma;
+  };
+  // L = Σ c·y + Σ by_pass·s, as for LayerNorm.
+  const auto run = [&](const Floats& x_, const Floats& residual_, const Floats& gamma_) {
+    Lab lab(reference_device());
+    const Tensor gamma_t = lab.in(f32, w, gamma_), sum = lab.out("sum", f32, s), y = lab.out("y", f32, s),
+                 rstd = lab.out("rstd", f32, {4});
+    lab.device.rms_norm_forward(*lab.stream, {.x = lab.in(f32, s, x_),
+                                              .residual = lab.in(f32, s, residual_),
+                                              .sum = sum,
+                                              .gamma = gamma_t,
+                                              .y = y,
+                                              .rstd = rstd});
+    const Tensor dx = lab.out("dx", f32, s), d_gamma = lab.out("d_gamma", f32, w);
+    lab.device.rms_norm_backward(*lab.stream, {.dy = lab.in(f32, s, c),
+                                               .x = sum,
+                                               .gamma = gamma_t,
+                                               .rstd = rstd,
+                                               .d_residual = lab.in(f32, s, by_pass),
+                                               .dx = dx,
+                                               .d_gamma = d_gamma});
+    return Result{weighted_sum(lab.read(y), c) + weighted_sum(lab.read(sum), by_pass), lab.read(dx), lab.read(d_gamma)};
+  };
+  const Result result = run(x, residual, gamma);
+  check_gradient(
+      "x", x, [&](const Floats& v) { return run(v, residual, gamma).loss; }, result.dx);
+  check_gradient(
+      "residual", residual, [&](const Floats& v) { return run(x, v, gamma).loss; }, result.dx);
+  check_gradient(
+      "gamma", gamma, [&](const Floats& v) { return run(x, residual, v).loss; }, result.d_gamma);
+}
+
+TEST(Gradients, RotaryAndSwiglu) {
+  // y = swiglu(rotary(x)) on 3 positions with 2 heads of 4, the first one rotated: gate is head 0, up is head 1.
+  const Dims s{1, 3, 2, 4}, rows{3, 8}, half{3, 4};
+  const Floats x = grid_normal(s.count(), 1), c = grid_normal(half.count(), 2);
+  Floats table;
+  for (int i = 0; i < 6; ++i) {
+    table.push_back(static_cast<float>(std::cos(0.7 * i)));
+    table.push_back(static_cast<float>(std::sin(0.7 * i)));
+  }
+  struct Result {
+    double loss;
+    Floats dx;
+  };
+  const auto run = [&](const Floats& x_) {
+    Lab lab(reference_device());
+    const Tensor angles = lab.in(f32, {3, 2, 2}, table), turned = lab.in_out("turned", f32, s, x_),
+                 y = lab.out("y", f32, half), dx = lab.out("dx", f32, s);
+    lab.device.rotary(*lab.stream, {.x = turned, .table = angles, .rotated = 1});
+    lab.device.swiglu_forward(*lab.stream, {.x = turned.reshaped(rows), .y = y});
+    lab.device.swiglu_backward(*lab.stream,
+                               {.x = turned.reshaped(rows), .dy = lab.in(f32, half, c), .dx = dx.reshaped(rows)});
+    lab.device.rotary(*lab.stream, {.x = dx, .table = angles, .rotated = 1, .inverse = true});
+    return Result{weighted_sum(lab.read(y), c), lab.read(dx)};
+  };
+  check_gradient(
+      "x", x, [&](const Floats& v) { return run(v).loss; }, run(x).dx);
 }
 
 TEST(Gradients, LayerNorm) {

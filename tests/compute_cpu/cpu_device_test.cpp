@@ -76,9 +76,13 @@ std::vector<float> run_plans(Device& device, DType type, Check&& check) {
   const auto convolution = device.plan(convolution_shape);
   convolution->bind(filter);
   const auto attention = device.plan(AttentionShape{batch, seq, heads, width, true, type});
-  const Tensor qkv = desk.make(type, {batch, seq, 3, heads, width}),
+  const Tensor qkv = desk.make(type, {batch, seq, 3 * heads, width}),
                mixed = desk.make(type, {batch, seq, heads, width});
   const Tensor d_qkv = desk.make(type, qkv.dims), level = desk.make(DType::float32, {batch, heads, seq});
+  const auto grouped = device.plan(AttentionShape{batch, seq, 2 * heads, width, true, type, Math::standard, heads});
+  const Tensor few = desk.make(type, {batch, seq, 4 * heads, width}),
+               grouped_out = desk.make(type, {batch, seq, 2 * heads, width}), d_few = desk.make(type, few.dims),
+               grouped_level = desk.make(DType::float32, {batch, 2 * heads, seq});
   const auto classifier = device.plan(ClassifierShape{rows, in, classes, 0.1f, type});
   const Tensor head = desk.make(type, {classes, in}), targets = desk.indices({rows}, classes);
   const Tensor loss = desk.make(DType::float32, {1}), d_input = desk.make(type, {rows, in});
@@ -98,6 +102,8 @@ std::vector<float> run_plans(Device& device, DType type, Check&& check) {
     convolution->backward_weights(stream, {image, features, d_filter, true});
     attention->forward(stream, {qkv, mixed, level});
     attention->backward(stream, {mixed, qkv, mixed, level, d_qkv});
+    grouped->forward(stream, {few, grouped_out, grouped_level});
+    grouped->backward(stream, {grouped_out, few, grouped_out, grouped_level, d_few});
     ClassifierForwardBackward args;
     args.x = x;
     args.targets = targets;
@@ -109,7 +115,8 @@ std::vector<float> run_plans(Device& device, DType type, Check&& check) {
   round();
   check(round);
   std::vector<float> values;
-  for (const Tensor& tensor : {y, dx, dw, db, features, d_image, d_filter, mixed, d_qkv, loss, d_input, d_head}) {
+  for (const Tensor& tensor :
+       {y, dx, dw, db, features, d_image, d_filter, mixed, d_qkv, grouped_out, d_few, loss, d_input, d_head}) {
     for (std::int64_t i = 0; i < tensor.count(); ++i) {
       values.push_back(tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i]);
     }
@@ -242,7 +249,7 @@ TEST(CpuDevice, ASingleHeadWakesNoWorkers) {
     Desk desk(*device);
     constexpr int seq = 256, width = 64;
     const auto plan = device->plan(AttentionShape{1, seq, 1, width, true, type});
-    const Tensor qkv = desk.make(type, {1, seq, 3, 1, width}), out = desk.make(type, {1, seq, 1, width});
+    const Tensor qkv = desk.make(type, {1, seq, 3, width}), out = desk.make(type, {1, seq, 1, width});
     const Tensor log_sum_exp = desk.make(DType::float32, {1, 1, seq});
     int before = 0, after = 0;
     std::thread([&] {

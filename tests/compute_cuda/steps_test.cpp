@@ -47,7 +47,7 @@ class Steps : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
@@ -68,7 +68,7 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());

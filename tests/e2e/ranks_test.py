@@ -31,6 +31,9 @@ class SameLosses(Steps):
     def test_transformer(self):
         self.check("gpt2-tiny")
 
+    def test_grouped_queries(self):
+        self.check("llama-tiny")
+
     def test_cnn_at_constant_micro_batch(self):
         self.check("resnet-tiny")
 
@@ -59,6 +62,9 @@ class Deterministic(Steps):
 class SameBits(Deterministic):
     def test_transformer(self):
         self.check("gpt2-tiny", "float32", 1)
+
+    def test_grouped_queries(self):
+        self.check("llama-tiny", "float32", 1)
 
     def test_cnn(self):
         self.check("resnet-tiny", "float32", 1)

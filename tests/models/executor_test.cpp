@@ -104,7 +104,10 @@ struct Case {
   NetworkDescription network;
 };
 std::vector<Case> cases() {
-  return {{"gpt2", micro_gpt2()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
+  return {{"gpt2", micro_gpt2()},
+          {"llama", micro_llama()},
+          {"llama with a head of its own", micro_llama(false)},
+          {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
 }
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
@@ -221,7 +224,10 @@ TEST(Executor, GradientsAreFiniteDifferences) {
     for (const Parameter& p : bench.store.parameters()) {
       // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any
       // step.
-      const float factor = p.spec.name == "fc.weight" ? 50.0f : p.spec.name == "wte.weight" ? 20.0f : 1.0f;
+      const std::string& name = p.spec.name;
+      const bool is_head = name == "fc.weight" || name == "lm_head.weight";
+      const bool is_table = name == "wte.weight" || name == "model.embed_tokens.weight";
+      const float factor = is_head ? 50.0f : is_table ? 20.0f : 1.0f;
       std::vector<float> values = values_of(*bench.device, p.master);
       for (float& value : values) value *= factor;
       bench.device->copy_from_host(*bench.stream, p.master.data, values.data(), p.master.bytes());

@@ -22,6 +22,25 @@ NetworkDescription micro_gpt2() {
   return network;
 }
 
+NetworkDescription micro_llama(bool tied_head) {
+  NetworkDescription network;
+  network.name = tied_head ? "llama-micro" : "llama-micro-untied";
+  LlamaDescription shape;
+  shape.layers = 2;
+  shape.width = 16;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.hidden = 48;
+  shape.vocabulary = 19;
+  shape.tied_head = tied_head;
+  shape.rope_original_seq = 8;
+  shape.max_seq = 9;
+  network.shape = family::llama::shape(shape);
+  network.default_micro_batch = 3;
+  network.default_seq_len = 7;
+  return network;
+}
+
 NetworkDescription micro_resnet(bool pool) {
   NetworkDescription network;
   network.name = "resnet-micro";

@@ -7,6 +7,7 @@
 
 #include "models/compute/registry.hpp"
 #include "models/families/gpt2/description.hpp"
+#include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
 #include "models/trainer.hpp"
 
@@ -14,6 +15,8 @@ namespace tw::test {
 
 /// Two layers, width 16, 19 tokens: all shapes odd where they may be.
 models::NetworkDescription micro_gpt2();
+/// Two layers, width 16, 4 heads that share 2 of keys and values; frequencies slowed down within the 7 tokens.
+models::NetworkDescription micro_llama(bool tied_head = true);
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
 /// The network with sizes that `change` has changed.

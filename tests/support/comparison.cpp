@@ -45,12 +45,17 @@ constexpr Row table[] = {
     {Op::embedding_backward, 2e-6, 0},
     {Op::layer_norm_forward, 1e-6, 1},  // the sum as stored
     {Op::layer_norm_backward, 2e-6, 0},
+    {Op::rms_norm_forward, 1e-6, 1},  // the sum as stored
+    {Op::rms_norm_backward, 2e-6, 0},
     {Op::batch_norm_forward, 1e-6, 0},
     {Op::batch_norm_backward, 2e-6, 0},
     {Op::max_pool_forward, 0, 0},
     {Op::max_pool_backward, 5e-7, 0},
     {Op::average_pool_forward, 1e-6, 0},
     {Op::average_pool_backward, 1e-7, 0},
+    {Op::rotary, 1e-7, 0},  // three roundings of a sum of two products
+    {Op::swiglu_forward, 5e-7, 0},
+    {Op::swiglu_backward, 5e-7, 0},
     {Op::add, 0, 0},
     {Op::cast, 0, 0},
     {Op::fill, 0, 0},

@@ -148,6 +148,19 @@ class CpuDevice final : public Device {
   void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
     kernels().layer_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
   }
+  void do_rms_norm_forward(Stream&, const RmsNormForward& args) override {
+    kernels().rms_norm_forward(threads(), args.x.dtype, args);
+  }
+  void do_rms_norm_backward(Stream&, const RmsNormBackward& args) override {
+    kernels().rms_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
+  }
+  void do_rotary(Stream&, const Rotary& args) override { kernels().rotary(threads(), args.x.dtype, args); }
+  void do_swiglu_forward(Stream&, const SwigluForward& args) override {
+    kernels().swiglu_forward(threads(), args.x.dtype, args);
+  }
+  void do_swiglu_backward(Stream&, const SwigluBackward& args) override {
+    kernels().swiglu_backward(threads(), args.x.dtype, args);
+  }
   void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
     kernels().batch_norm_forward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
   }

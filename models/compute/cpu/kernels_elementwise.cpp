@@ -1,4 +1,4 @@
-// Elementwise loops, column sums, transposition and the embedding.
+// Elementwise loops, rotary positions, gates, column sums, transposition and the embedding.
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::models::cpu::TW_ISA {
@@ -79,6 +79,74 @@ void copy(int threads, const void* x, void* y, Index bytes) {
   in_shares(threads, bytes / 4, bytes, 4096, [&](Range range) {
     std::memcpy(static_cast<char*>(y) + range.begin, static_cast<const char*>(x) + range.begin,
                 static_cast<std::size_t>(range.end - range.begin));
+  });
+}
+
+namespace {
+/// One head of one position; `angles`: cos and sin of each pair.
+template <class T>
+TW_LOOP void rotary_loop(T* x, const float* angles, float direction, Index half) {
+  TW_SIMD
+  for (Index i = 0; i < half; ++i) {
+    const formula::Pair<float> turned =
+        formula::rotated<float>({to_float(x[i]), to_float(x[i + half])}, angles[2 * i], direction * angles[2 * i + 1]);
+    store(x + i, turned.first);
+    store(x + i + half, turned.second);
+  }
+}
+template <class T>
+TW_LOOP void swiglu_loop(const T* gate, const T* up, T* y, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(y + i, formula::silu(to_float(gate[i])) * to_float(up[i]));
+}
+template <class T>
+TW_LOOP void swiglu_gradient_loop(const T* gate, const T* up, const T* dy, T* d_gate, T* d_up, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) {
+    const formula::SwigluGradient<float> gradient =
+        formula::swiglu_gradient(to_float(gate[i]), to_float(up[i]), to_float(dy[i]));
+    store(d_gate + i, gradient.gate);
+    store(d_up + i, gradient.up);
+  }
+}
+}  // namespace
+
+void rotary(int threads, DType dtype, const Rotary& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index seq = args.x.dims[1], heads = args.x.dims[2], width = args.x.dims[3], positions = args.x.dims[0] * seq;
+    const float direction = args.inverse ? -1.0f : 1.0f;
+    in_shares(threads, positions * args.rotated * width, positions, 1, [&](Range range) {
+      for (Index position = range.begin; position < range.end; ++position) {
+        T* x = args.x.as<T>() + position * heads * width;
+        const float* angles = args.table.as<float>() + position % seq * width;
+        for (Index head = 0; head < args.rotated; ++head) rotary_loop(x + head * width, angles, direction, width / 2);
+      }
+    });
+  });
+}
+
+void swiglu_forward(int threads, DType dtype, const SwigluForward& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index rows = args.y.dims[0], hidden = args.y.dims[1];
+    in_shares(threads, rows * hidden, rows, 1, [&](Range range) {
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T* gate = args.x.as<T>() + row * 2 * hidden;
+        swiglu_loop(gate, gate + hidden, args.y.as<T>() + row * hidden, hidden);
+      }
+    });
+  });
+}
+
+void swiglu_backward(int threads, DType dtype, const SwigluBackward& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index rows = args.dy.dims[0], hidden = args.dy.dims[1];
+    in_shares(threads, rows * hidden, rows, 1, [&](Range range) {
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T* gate = args.x.as<T>() + row * 2 * hidden;
+        T* d_gate = args.dx.as<T>() + row * 2 * hidden;
+        swiglu_gradient_loop(gate, gate + hidden, args.dy.as<T>() + row * hidden, d_gate, d_gate + hidden, hidden);
+      }
+    });
   });
 }
 

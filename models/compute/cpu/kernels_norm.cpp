@@ -1,4 +1,4 @@
-// Layer norm and batch norm.
+// Layer norm, RMS norm and batch norm.
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::models::cpu::TW_ISA {
@@ -94,6 +94,84 @@ void layer_norm_backward(int threads, DType dtype, const LayerNormBackward& args
       }
       d_gamma[c] = gamma_sum;
       d_beta[c] = beta_sum;
+    }
+  });
+}
+
+void rms_norm_forward(int threads, DType dtype, const RmsNormForward& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index rows = args.x.dims[0], width = args.x.dims[1];
+    const float inverse_width = 1.0f / static_cast<float>(width), epsilon = args.epsilon;
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
+      const T* gamma = args.gamma.as<T>();
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T* x = args.x.as<T>() + row * width;
+        float squares = 0;
+        if (args.residual) {
+          const T* residual = args.residual.as<T>() + row * width;
+          T* out = args.sum.as<T>() + row * width;
+          TW_SIMD_SUM(squares)
+          for (Index c = 0; c < width; ++c) {
+            const T rounded = narrowed<T>(to_float(x[c]) + to_float(residual[c]));
+            out[c] = rounded;
+            squares += to_float(rounded) * to_float(rounded);
+          }
+          x = out;
+        } else {
+          TW_SIMD_SUM(squares)
+          for (Index c = 0; c < width; ++c) squares += to_float(x[c]) * to_float(x[c]);
+        }
+        const float rstd = formula::rms_norm_rstd(squares * inverse_width, epsilon);
+        T* y = args.y.as<T>() + row * width;
+        TW_SIMD
+        for (Index c = 0; c < width; ++c) store(y + c, to_float(x[c]) * rstd * to_float(gamma[c]));
+        args.rstd.as<float>()[row] = rstd;
+      }
+    });
+  });
+}
+
+void rms_norm_backward(int threads, DType dtype, const RmsNormBackward& args, float* partials) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index rows = args.x.dims[0], width = args.x.dims[1];
+    const float inverse_width = 1.0f / static_cast<float>(width);
+    const int slices = rows * width <= serial_elements ? 1 : threads;
+    in_slices(slices, rows * width, rows, 1, [&](int slice, Range range) {
+      const T* gamma = args.gamma.as<T>();
+      float* d_gamma = partials + slice * width;
+      std::memset(d_gamma, 0, static_cast<std::size_t>(width) * sizeof(float));
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T *x = args.x.as<T>() + row * width, *dy = args.dy.as<T>() + row * width;
+        const float rstd = args.rstd.as<float>()[row];
+        float dot = 0;
+        TW_SIMD_SUM(dot)
+        for (Index c = 0; c < width; ++c) dot += to_float(dy[c]) * to_float(gamma[c]) * to_float(x[c]);
+        const float mean = dot * inverse_width * rstd;
+        T* dx = args.dx.as<T>() + row * width;
+        if (args.d_residual) {
+          const T* d_residual = args.d_residual.as<T>() + row * width;
+          TW_SIMD
+          for (Index c = 0; c < width; ++c) {
+            const float g = to_float(dy[c]), normal = to_float(x[c]) * rstd;
+            d_gamma[c] += g * normal;
+            const float d = formula::rms_norm_gradient(g * to_float(gamma[c]), normal, mean, rstd);
+            store(dx + c, d + to_float(d_residual[c]));
+          }
+        } else {
+          TW_SIMD
+          for (Index c = 0; c < width; ++c) {
+            const float g = to_float(dy[c]), normal = to_float(x[c]) * rstd;
+            d_gamma[c] += g * normal;
+            store(dx + c, formula::rms_norm_gradient(g * to_float(gamma[c]), normal, mean, rstd));
+          }
+        }
+      }
+    });
+    float* d_gamma = args.d_gamma.as<float>();
+    for (Index c = 0; c < width; ++c) {
+      float sum = args.accumulate ? d_gamma[c] : 0.0f;
+      for (int slice = 0; slice < slices; ++slice) sum += partials[slice * width + c];
+      d_gamma[c] = sum;
     }
   });
 }

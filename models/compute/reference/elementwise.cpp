@@ -1,4 +1,4 @@
-// Embedding, addition, conversion, and the optimizers.
+// Embedding, rotary positions, gates, addition, conversion, and the optimizers.
 #include <cmath>
 #include <map>
 
@@ -62,6 +62,52 @@ void ReferenceDevice::do_embedding_backward(Stream&, const EmbeddingBackward& ar
     }
     store_gradient(args.d_position_table, d_position, args.accumulate_position);
   }
+}
+
+void ReferenceDevice::do_rotary(Stream&, const Rotary& args) {
+  const std::int64_t seq = args.x.dims[1], heads = args.x.dims[2], width = args.x.dims[3], half = width / 2;
+  const Values table = load(args.table);
+  Values x = load(args.x);
+  for (std::int64_t position = 0; position < args.x.dims[0] * seq; ++position) {
+    for (std::int64_t head = 0; head < args.rotated; ++head) {
+      double* row = x.data() + (position * heads + head) * width;
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double* angle = table.data() + (position % seq * half + i) * 2;
+        const auto turned =
+            formula::rotated<double>({row[i], row[i + half]}, angle[0], args.inverse ? -angle[1] : angle[1]);
+        row[i] = turned.first;
+        row[i + half] = turned.second;
+      }
+    }
+  }
+  store(args.x, x);
+}
+
+void ReferenceDevice::do_swiglu_forward(Stream&, const SwigluForward& args) {
+  const std::int64_t rows = args.y.dims[0], hidden = args.y.dims[1];
+  const Values x = load(args.x);
+  Values y(static_cast<std::size_t>(args.y.count()));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double *gate = x.data() + i * 2 * hidden, *up = gate + hidden;
+    for (std::int64_t j = 0; j < hidden; ++j) y[i * hidden + j] = formula::silu(gate[j]) * up[j];
+  }
+  store(args.y, y);
+}
+
+void ReferenceDevice::do_swiglu_backward(Stream&, const SwigluBackward& args) {
+  const std::int64_t rows = args.dy.dims[0], hidden = args.dy.dims[1];
+  const Values x = load(args.x), dy = load(args.dy);
+  Values dx(x.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double *gate = x.data() + i * 2 * hidden, *up = gate + hidden;
+    double *d_gate = dx.data() + i * 2 * hidden, *d_up = d_gate + hidden;
+    for (std::int64_t j = 0; j < hidden; ++j) {
+      const auto gradient = formula::swiglu_gradient(gate[j], up[j], dy[i * hidden + j]);
+      d_gate[j] = gradient.gate;
+      d_up[j] = gradient.up;
+    }
+  }
+  store(args.dx, dx);
 }
 
 void ReferenceDevice::do_add(Stream&, const Add& args) {

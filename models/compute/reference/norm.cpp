@@ -1,7 +1,8 @@
-// Layer norm and batch norm. The gradient of y = gamma·x̂ + beta with x̂ = (x − mean)·rstd over n values is
+// Layer norm, RMS norm and batch norm. The gradient of y = gamma·x̂ + beta with x̂ = (x − mean)·rstd over n values is
 // dx = rstd·(g − Σg/n − x̂·Σ(g·x̂)/n), g = dy·gamma.
 #include <cmath>
 
+#include "models/compute/formulas.hpp"
 #include "models/compute/reference/reference.hpp"
 
 namespace tw::models::reference {
@@ -57,6 +58,49 @@ void ReferenceDevice::do_layer_norm_backward(Stream&, const LayerNormBackward& a
   store(args.dx, dx);
   store_gradient(args.d_gamma, d_gamma, args.accumulate);
   store_gradient(args.d_beta, d_beta, args.accumulate);
+}
+
+void ReferenceDevice::do_rms_norm_forward(Stream&, const RmsNormForward& args) {
+  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
+  Values x = load(args.x);
+  if (args.residual) {
+    const Values residual = load(args.residual);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += residual[i];
+    round_to(args.x.dtype, x);
+  }
+  const Values gamma = load(args.gamma);
+  Values y(x.size()), rstds(static_cast<std::size_t>(rows));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double* row = x.data() + i * width;
+    double squares = 0;
+    for (std::int64_t j = 0; j < width; ++j) squares += row[j] * row[j];
+    rstds[i] = formula::rms_norm_rstd<double>(squares / width, args.epsilon);
+    for (std::int64_t j = 0; j < width; ++j) y[i * width + j] = row[j] * rstds[i] * gamma[j];
+  }
+  if (args.residual) store(args.sum, x);
+  store(args.y, y);
+  store(args.rstd, rstds);
+}
+
+void ReferenceDevice::do_rms_norm_backward(Stream&, const RmsNormBackward& args) {
+  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
+  const Values x = load(args.x), dy = load(args.dy), gamma = load(args.gamma), rstd = load(args.rstd);
+  Values dx = args.d_residual ? load(args.d_residual) : Values(x.size(), 0.0);
+  Values d_gamma(gamma.size(), 0.0);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < width; ++j) {
+      const double normal = x[i * width + j] * rstd[i], d = dy[i * width + j];
+      sum += d * gamma[j] * normal;
+      d_gamma[j] += d * normal;
+    }
+    for (std::int64_t j = 0; j < width; ++j) {
+      const double normal = x[i * width + j] * rstd[i];
+      dx[i * width + j] += formula::rms_norm_gradient(dy[i * width + j] * gamma[j], normal, sum / width, rstd[i]);
+    }
+  }
+  store(args.dx, dx);
+  store_gradient(args.d_gamma, d_gamma, args.accumulate);
 }
 
 void ReferenceDevice::do_batch_norm_forward(Stream&, const BatchNormForward& args) {

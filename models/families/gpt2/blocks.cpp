@@ -96,7 +96,7 @@ class TransformerBlock final : public Block {
     return {{"ln_1", sizes_.rows_by(c), t},
             {"ln_1.mean", statistic, DType::float32},
             {"ln_1.rstd", statistic, DType::float32},
-            {"qkv", {sizes_.batch, sizes_.seq, 3, sizes_.heads, c / sizes_.heads}, t},
+            {"qkv", {sizes_.batch, sizes_.seq, 3 * sizes_.heads, c / sizes_.heads}, t},
             {"attention", {sizes_.batch, sizes_.seq, sizes_.heads, c / sizes_.heads}, t},
             {"log_sum_exp", {sizes_.batch, sizes_.heads, sizes_.seq}, DType::float32},
             {"sum", sizes_.rows_by(c), t},

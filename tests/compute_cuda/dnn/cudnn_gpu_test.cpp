@@ -115,7 +115,7 @@ TEST_F(CudnnOnGpu, GradientsOfWeightsAreTheSameBitsEachTime) {
 /// Attention forward and backward.
 Case both_ways(const AttentionShape& s) {
   return [s](Lab& lab) {
-    const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, out{s.batch, s.seq, s.heads, s.head_dim},
+    const Dims packed{s.batch, s.seq, 3 * s.heads, s.head_dim}, out{s.batch, s.seq, s.heads, s.head_dim},
         rows{s.batch, s.heads, s.seq};
     const auto plan = lab.device.plan(s);
     const Tensor qkv = lab.in(s.dtype, packed, normal(packed.count(), 1));

@@ -32,6 +32,9 @@ class CudnnGraphs : public testing::Test {
         if (why = why_not(candidate, demands); !why.empty()) continue;
         int status = 0;
         const auto plan = ExecutionPlan::make(*target_, candidate, &status, &why);
+        if (plan) {
+          EXPECT_EQ(plan->workspace_bytes(), candidate.workspace_bytes) << "engine " << candidate.engine;
+        }
         if (plan && plan->workspace_bytes() <= std::size_t{1} << 30) return "built";
         const bool only_loading = status == status_driver_failed && why.find("cuLibraryLoadData") != std::string::npos;
         if (only_loading && candidate.compiled_at_run_time) return "compiled";
@@ -178,6 +181,55 @@ TEST_F(CudnnGraphs, attention_at_odd_sizes) {
     EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
     EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
   }
+}
+
+// Grouped queries at the sizes of the llama networks: the library takes keys and values of fewer heads, and sums their
+// gradients itself.
+TEST_F(CudnnGraphs, grouped_attention) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
+  struct Heads {
+    std::int64_t heads, kv_heads, head_dim;
+  };
+  for (const Heads& h : {Heads{32, 8, 64}, Heads{24, 8, 128}, Heads{32, 8, 128}, Heads{64, 8, 128}, Heads{4, 1, 16}}) {
+    for (const std::int64_t seq : {512, 2048, 4096, 8192}) {
+      for (const std::int64_t batch : {1, 32}) {
+        const AttentionShape s{batch, seq, h.heads, h.head_dim, true, DType::bf16, Math::standard, h.kv_heads};
+        EXPECT_EQ(proposed(attention_forward_graph(*target_, s), {}), "proposed") << s.packed().str();
+        for (const bool deterministic : {true, false}) {
+          const Demands demands{.deterministic = deterministic};
+          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic), demands), "proposed")
+              << s.packed().str();
+        }
+      }
+    }
+  }
+  for (const AttentionShape& s : {AttentionShape{4, 4096, 32, 64, true, DType::bf16, Math::standard, 8},
+                                  AttentionShape{2, 9, 4, 16, false, DType::fp16, Math::standard, 1}}) {
+    EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, false), {.deterministic = false}), "compiled");
+  }
+}
+
+// The deterministic backward wants memory that grows with the square of the sequence: what the library says of it
+// before anything is compiled, for the whole and for parts.
+TEST_F(CudnnGraphs, attention_in_parts) {
+  const std::size_t gib = std::size_t{1} << 30;
+  const AttentionShape s{32, 8192, 64, 128, true, DType::bf16, Math::standard, 8};
+  const auto bytes = [&](bool deterministic, const AttentionPart& part) {
+    return least_workspace_bytes(attention_backward_graph(*target_, s, deterministic, part),
+                                 {.deterministic = deterministic});
+  };
+  EXPECT_GT(bytes(true, {}), 256 * gib);
+  EXPECT_GT(bytes(true, {1, 8}), 8 * gib);
+  EXPECT_GT(bytes(true, {1, 4}), 4 * gib);
+  EXPECT_LT(bytes(true, {1, 4}), 5 * gib);
+  EXPECT_LT(bytes(true, {1, 1}), 2 * gib);
+  EXPECT_LT(bytes(false, {1, 8}), gib);
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
+  EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true, {1, 4}), {}), "compiled");
 }
 
 TEST_F(CudnnGraphs, a_head_dim_that_8_does_not_divide_has_no_engine) {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr ConvolutionShape wide = {2, 6, 5, 16, 8, 3, 1, 1, DType::bf16};
 constexpr AttentionShape fused = {2, 9, 2, 16, true, DType::bf16};
+constexpr AttentionShape grouped = {2, 12, 12, 16, true, DType::bf16, Math::standard, 4};
 
 class DnnPlans : public testing::Test {
  protected:
@@ -177,10 +178,10 @@ TEST_F(DnnPlans, TheStreamIsTheCallers) {
   const auto stream = device_->create_stream();
   const auto plan = device_->plan(fused);
   const Buffer qkv(*device_, 9 * 2 * 3 * 2 * 16 * 2), out(*device_, 9 * 2 * 2 * 16 * 2), sums(*device_, 2 * 2 * 9 * 4);
-  device_->fill(*stream, {{qkv.data(), fused.dtype, {2, 9, 3, 2, 16}}, 0.5f});
-  plan->forward(*stream, {.qkv = {qkv.data(), fused.dtype, {2, 9, 3, 2, 16}},
-                          .out = {out.data(), fused.dtype, {2, 9, 2, 16}},
-                          .log_sum_exp = {sums.data(), DType::float32, {2, 2, 9}}});
+  device_->fill(*stream, {{qkv.data(), fused.dtype, fused.packed()}, 0.5f});
+  plan->forward(*stream, {.qkv = {qkv.data(), fused.dtype, fused.packed()},
+                          .out = {out.data(), fused.dtype, fused.unpacked()},
+                          .log_sum_exp = {sums.data(), DType::float32, fused.row_values()}});
   EXPECT_EQ(cudnn::state().runs.back().stream, stream->native());
   EXPECT_EQ(cudnn::state().runs.back().operations, 14u);
 }
@@ -207,6 +208,61 @@ TEST_F(DnnPlans, AttentionIsFusedWhereTheLibraryHasIt) {
   cudnn::state().version = 90800;
   open();
   EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN 9.8.0 is too old"));
+  cudnn::state().version = 91700;
+  open();
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN 9.17.0 is too old for fused attention on sm_90"));
+  simt::gpu().architecture = 80;
+  open();
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused")) << "the fault was one of sm_90";
+}
+
+TEST_F(DnnPlans, GroupedQueriesAreFused) {
+  EXPECT_TRUE(has(device_->plan(grouped)->description(), "cuDNN, fused"));
+  EXPECT_FALSE(has(device_->plan(grouped)->description(), "parts"));
+}
+
+/// An engine whose workspace for the backward of grouped fits in this many parts, and not in fewer.
+cudnn::Proposal that_fits_in(std::int64_t parts) {
+  const std::int64_t limit = static_cast<std::int64_t>(simt::gpu().memory_bytes / 8),
+                     scores = grouped.row_values().count() * grouped.seq;
+  return {.engine = 5, .notes = {0}, .bytes_each_score = (limit - 1000) / (scores / parts)};
+}
+
+// The library's workspace grows with the square of the sequence: a limit to it must not end in plain products.
+TEST_F(DnnPlans, BackwardThatWantsTooMuchComesInParts) {
+  for (const std::int64_t parts : {2, 4, 8}) {  // a sample, half of the heads of one, one key head
+    cudnn::state().proposals = {that_fits_in(parts)};
+    open();
+    const std::string description = device_->plan(grouped)->description();
+    EXPECT_TRUE(has(description, ", deterministic, in " + std::to_string(parts) + " parts")) << description;
+  }
+  cudnn::Proposal large = that_fits_in(8);
+  large.bytes_each_score *= 2;
+  cudnn::state().proposals = {large};
+  open();
+  const std::string description = device_->plan(grouped)->description();
+  EXPECT_TRUE(has(description, "own softmax")) << description;
+  EXPECT_TRUE(has(description, "fused: engine 5 wants ")) << description;
+  // The row values of half of the heads of 9 positions would begin at an address that is not 16-byte aligned.
+  AttentionShape odd = grouped;
+  odd.seq = 9;
+  cudnn::Proposal half_fits = that_fits_in(4);
+  half_fits.bytes_each_score = half_fits.bytes_each_score * (grouped.seq * grouped.seq) / (odd.seq * odd.seq);
+  cudnn::state().proposals = {half_fits};
+  open();
+  const std::string whole = device_->plan(odd)->description();
+  EXPECT_TRUE(has(whole, "fused: engine 5 wants ")) << whole;
+}
+
+TEST_F(DnnPlans, WhatWantsTooMuchIsNotCompiled) {
+  cudnn::state().proposals = {{7, {0}, true, 5001, std::int64_t{1} << 40}, {8, {0}, true}};
+  const std::string description = device_->plan(wide)->description();
+  EXPECT_TRUE(has(description, "forward engine 8")) << description;
+  cudnn::state().proposals.pop_back();
+  open();
+  const std::string text = refusal(wide);
+  EXPECT_TRUE(has(text, "engine 7 wants 1099511627776 bytes of workspace")) << text;
+  EXPECT_FALSE(has(text, "engine 7 fails")) << text;
 }
 
 TEST_F(DnnPlans, WithoutAHandleThereIsAReason) {
@@ -224,34 +280,51 @@ TEST_F(DnnPlans, EnginesThatAddInAnyOrderAreForDevicesThatMay) {
   EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused"));
 }
 
-TEST_F(DnnPlans, AttentionThatAddsInAnyOrderGivesTheSame) {
-  const auto run = [](bool deterministic) -> test::Case {
-    return [deterministic](Lab& lab) {
-      std::unique_ptr<cuda::Context> context;
-      std::unique_ptr<AttentionPlan> plan;
-      if (lab.device.info().kind == DeviceKind::cuda) {
-        std::string why;
-        context = std::make_unique<cuda::Context>(lab.device, 0, true, deterministic);
-        plan = make_dnn_attention(*context, fused, &why);
-        ASSERT_TRUE(plan) << why;
-      } else {
-        plan = lab.device.plan(fused);
-      }
-      const Dims packed{2, 9, 3, 2, 16}, out{2, 9, 2, 16}, rows{2, 2, 9};
-      const Tensor qkv = lab.in(fused.dtype, packed, normal(packed.count(), 1));
-      const Tensor y = lab.out("out", fused.dtype, out, 1), sums = lab.out("log_sum_exp", DType::float32, rows, 0);
-      plan->forward(*lab.stream, {.qkv = qkv, .out = y, .log_sum_exp = sums});
-      plan->backward(*lab.stream, {.d_out = lab.in(fused.dtype, out, normal(out.count(), 2)),
-                                   .qkv = qkv,
-                                   .out = y,
-                                   .log_sum_exp = sums,
-                                   .d_qkv = lab.out("d_qkv", fused.dtype, packed)});
-    };
+/// Both directions by a plan of cuDNN's.
+test::Case both_ways(const AttentionShape& s, bool deterministic) {
+  return [s, deterministic](Lab& lab) {
+    std::unique_ptr<cuda::Context> context;
+    std::unique_ptr<AttentionPlan> plan;
+    if (lab.device.info().kind == DeviceKind::cuda) {
+      std::string why;
+      context = std::make_unique<cuda::Context>(lab.device, 0, true, deterministic);
+      plan = make_dnn_attention(*context, s, &why);
+      ASSERT_TRUE(plan) << why;
+    } else {
+      plan = lab.device.plan(s);
+    }
+    const Tensor qkv = lab.in(s.dtype, s.packed(), normal(s.packed().count(), 1));
+    const Tensor y = lab.out("out", s.dtype, s.unpacked(), 1),
+                 sums = lab.out("log_sum_exp", DType::float32, s.row_values(), 0);
+    plan->forward(*lab.stream, {.qkv = qkv, .out = y, .log_sum_exp = sums});
+    plan->backward(*lab.stream, {.d_out = lab.in(s.dtype, s.unpacked(), normal(s.unpacked().count(), 2)),
+                                 .qkv = qkv,
+                                 .out = y,
+                                 .log_sum_exp = sums,
+                                 .d_qkv = lab.out("d_qkv", s.dtype, s.packed())});
   };
+}
+
+TEST_F(DnnPlans, AttentionThatAddsInAnyOrderGivesTheSame) {
   cudnn::state().proposals = {{5, {0}}};
   for (const bool deterministic : {true, false}) {
-    compare(*device_, Op::attention_backward, fused.dtype, run(deterministic));
+    compare(*device_, Op::attention_backward, fused.dtype, both_ways(fused, deterministic));
     EXPECT_EQ(cudnn::state().runs.back().operations, deterministic ? 21u : 22u);
+    compare(*device_, Op::attention_backward, grouped.dtype, both_ways(grouped, deterministic));
+    EXPECT_EQ(cudnn::state().runs.back().operations, deterministic ? 23u : 24u) << "two sums over groups";
+  }
+}
+
+TEST_F(DnnPlans, BackwardInPartsGivesTheSame) {
+  for (const std::int64_t parts : {1, 2, 4, 8}) {
+    SCOPED_TRACE(parts);
+    cudnn::state().proposals = {that_fits_in(parts)};
+    compare(*device_, Op::attention_backward, grouped.dtype, both_ways(grouped, true));
+    // The last runs are those of the plan, of which each computes a part.
+    const std::vector<cudnn::Run>& runs = cudnn::state().runs;
+    std::int64_t backwards = 0;
+    while (runs[runs.size() - 1 - static_cast<std::size_t>(backwards)].operations == 23u) ++backwards;
+    EXPECT_EQ(backwards, parts);
   }
 }
 

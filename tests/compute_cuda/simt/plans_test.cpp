@@ -132,9 +132,9 @@ TEST_F(CudaPlans, StepsNeitherAllocateNorWait) {
   head->bind(tensor(DType::bf16, {40, 16}));
   const Tensor x = tensor(DType::bf16, {16, 16}), y = tensor(DType::bf16, {16, 32}), dx = tensor(DType::bf16, {16, 16}),
                targets = tensor(DType::int32, {16}), loss = tensor(DType::float32, {1}),
-               d_weight = tensor(DType::float32, {40, 16}), qkv = tensor(DType::bf16, {1, 16, 3, 2, 8}),
+               d_weight = tensor(DType::float32, {40, 16}), qkv = tensor(DType::bf16, {1, 16, 6, 8}),
                out = tensor(DType::bf16, {1, 16, 2, 8}), level = tensor(DType::float32, {1, 2, 16}),
-               d_qkv = tensor(DType::bf16, {1, 16, 3, 2, 8}), dw = tensor(DType::float32, {32, 16}),
+               d_qkv = tensor(DType::bf16, {1, 16, 6, 8}), dw = tensor(DType::float32, {32, 16}),
                db = tensor(DType::float32, {32});
   const auto step = [&] {
     plan->refresh(*stream_);
@@ -278,24 +278,31 @@ TEST_F(CudaPlans, LargeHeadsAndManyScoresComeInChunks) {
                                          .d_bias = lab.out("d_bias", DType::float32, {classes})});
   };
   compare(*device_, Op::classifier, DType::float32, head);
-  const auto attention = [](Lab& lab) {
-    const std::int64_t seq = 256, heads = 3, dim = 8;
-    const auto plan = lab.device.plan(AttentionShape{1, seq, heads, dim, true, DType::float32});
-    if (lab.device.info().kind == DeviceKind::cuda) {
-      EXPECT_NE(plan->description().find("2 of 3 heads"), std::string::npos) << plan->description();
-    }
-    const Dims packed{1, seq, 3, heads, dim}, unpacked{1, seq, heads, dim};
-    const Tensor qkv = lab.in(DType::float32, packed, normal(packed.count(), 1)),
-                 out = lab.out("out", DType::float32, unpacked),
-                 level = lab.out("level", DType::float32, {1, heads, seq});
-    plan->forward(*lab.stream, {.qkv = qkv, .out = out, .log_sum_exp = level});
-    plan->backward(*lab.stream, {.d_out = lab.in(DType::float32, unpacked, normal(unpacked.count(), 2)),
-                                 .qkv = qkv,
-                                 .out = out,
-                                 .log_sum_exp = level,
-                                 .d_qkv = lab.out("d_qkv", DType::float32, packed)});
+  struct Chunks {
+    std::int64_t seq, heads, kv_heads;
+    const char* text;
   };
-  compare(*device_, Op::attention_backward, DType::float32, attention);
+  for (const Chunks& one : {Chunks{256, 3, 3, "2 of 3 heads"}, Chunks{180, 6, 3, "4 of 6 heads"},
+                            Chunks{181, 6, 2, "3 of 6 heads"}, Chunks{256, 3, 1, "1 of 3 heads"}}) {
+    SCOPED_TRACE(one.text);
+    AttentionShape s{1, one.seq, one.heads, 8, true, DType::float32};
+    s.kv_heads = one.kv_heads;
+    compare(*device_, Op::attention_backward, DType::float32, [&](Lab& lab) {
+      const auto plan = lab.device.plan(s);
+      if (lab.device.info().kind == DeviceKind::cuda) {
+        EXPECT_NE(plan->description().find(one.text), std::string::npos) << plan->description();
+      }
+      const Tensor qkv = lab.in(DType::float32, s.packed(), normal(s.packed().count(), 1)),
+                   out = lab.out("out", DType::float32, s.unpacked()),
+                   level = lab.out("level", DType::float32, s.row_values());
+      plan->forward(*lab.stream, {.qkv = qkv, .out = out, .log_sum_exp = level});
+      plan->backward(*lab.stream, {.d_out = lab.in(DType::float32, s.unpacked(), normal(s.unpacked().count(), 2)),
+                                   .qkv = qkv,
+                                   .out = out,
+                                   .log_sum_exp = level,
+                                   .d_qkv = lab.out("d_qkv", DType::float32, s.packed())});
+    });
+  }
 }
 
 TEST_F(CudaPlans, AScaledLossScalesItsGradients) {

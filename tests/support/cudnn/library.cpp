@@ -38,6 +38,15 @@ bool has_engine(const Node& graph) {
   return true;
 }
 
+/// Of an attention's backward graph, which has five products: batch · heads · seq². Else 0.
+std::int64_t backward_scores(const Node& graph) {
+  const std::vector<NodePointer>& operations = graph.values.at(Attribute::graph_operations).nodes;
+  const auto is_product = [](const NodePointer& one) { return one->kind == Kind::operation_matmul; };
+  if (std::count_if(operations.begin(), operations.end(), is_product) != 5) return 0;
+  const NodePointer first = *std::find_if(operations.begin(), operations.end(), is_product);
+  return Tensor(*first->node(Attribute::operation_matmul_c)).count();
+}
+
 template <class Body>
 int guarded(Body&& body) {
   try {
@@ -87,6 +96,7 @@ std::int64_t heuristic_results(const Node& heuristics, std::int64_t most, void* 
     if (count == most) break;
     Node& config = *node_of(static_cast<void**>(slots)[count++]);
     config.proposal = proposal;
+    config.proposal.workspace_bytes += proposal.bytes_each_score * backward_scores(*graph);
     config.final = true;
     config.values[Attribute::engine_graph].nodes = {graph};
   }
@@ -117,6 +127,7 @@ std::int64_t get(const Node& node, Attribute attribute, std::int64_t most, void*
       return give(node.proposal.notes, most, out);
     case Attribute::engine_behavior_notes:
       return give(node.proposal.compiled ? std::vector<int>{0} : std::vector<int>{}, most, out);
+    case Attribute::engine_config_workspace_bytes:
     case Attribute::plan_workspace_bytes:
       return give<std::int64_t>({node.proposal.workspace_bytes}, most, out);
     default:

@@ -204,15 +204,17 @@ class Machine {
     write(result, sums);
   }
 
-  /// Position in `from`, whose extents are those of `to` or 1, of the row-major position `at` in `to`.
-  static std::size_t broadcast(const Tensor& from, const Tensor& to, std::size_t at) {
+  /// Position in `from`, whose extents are those of `to` or 1, of the row-major position `at` in `to`. Where
+  /// `in_groups`, equally many neighbours of axis 1 of `to` share a place in `from`.
+  static std::size_t broadcast(const Tensor& from, const Tensor& to, std::size_t at, bool in_groups = false) {
     require(from.extents.size() == to.extents.size(), "equal ranks");
     std::size_t position = 0, step = 1;
     for (std::size_t axis = to.extents.size(); axis-- > 0;) {
-      const auto extent = static_cast<std::size_t>(to.extents[axis]);
-      require(from.extents[axis] == 1 || from.extents[axis] == to.extents[axis], "extents that broadcast");
-      if (from.extents[axis] != 1) position += at % extent * step;
-      step *= static_cast<std::size_t>(from.extents[axis]);
+      const auto extent = static_cast<std::size_t>(to.extents[axis]),
+                 own = static_cast<std::size_t>(from.extents[axis]);
+      require(own == 1 || own == extent || (in_groups && axis == 1 && extent % own == 0), "extents that broadcast");
+      position += at % extent / (extent / own) * step;
+      step *= own;
       at /= extent;
     }
     return position;
@@ -286,7 +288,7 @@ class Machine {
     Numbers results(static_cast<std::size_t>(y.count()),
                     mode == Reduction::max ? -std::numeric_limits<double>::infinity() : 0.0);
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      double& result = results[broadcast(y, x, i)];
+      double& result = results[broadcast(y, x, i, mode == Reduction::add)];
       result = mode == Reduction::max ? std::max(result, xs[i]) : result + xs[i];
     }
     write(y, results);
@@ -299,18 +301,20 @@ class Machine {
     require(operation.node(Attribute::operation_matmul_descriptor)->one<DataType>(Attribute::matmul_math_type) ==
                 DataType::float32,
             "sums in float32");
-    const std::int64_t m = a.extents[2], k = a.extents[3], n = b.extents[3], batch = a.extents[0] * a.extents[1];
-    require(b.extents[2] == k && b.extents[0] * b.extents[1] == batch &&
-                c.extents == Extents({a.extents[0], a.extents[1], m, n}),
+    const std::int64_t m = a.extents[2], k = a.extents[3], n = b.extents[3], heads = a.extents[1];
+    require(b.extents[2] == k && b.extents[0] == a.extents[0] && heads % b.extents[1] == 0 &&
+                c.extents == Extents({a.extents[0], heads, m, n}),
             "extents that fit");
+    const std::int64_t group = heads / b.extents[1];  // neighbours among the heads of a share one of b
     const Numbers as = factors(a), bs = factors(b);
     Numbers cs(static_cast<std::size_t>(c.count()), 0.0);
-    for (std::int64_t one = 0; one < batch; ++one)
+    for (std::int64_t one = 0; one < a.extents[0] * heads; ++one)
       for (std::int64_t i = 0; i < m; ++i)
         for (std::int64_t l = 0; l < k; ++l)
           for (std::int64_t j = 0; j < n; ++j)
-            cs[static_cast<std::size_t>((one * m + i) * n + j)] += as[static_cast<std::size_t>((one * m + i) * k + l)] *
-                                                                   bs[static_cast<std::size_t>((one * k + l) * n + j)];
+            cs[static_cast<std::size_t>((one * m + i) * n + j)] +=
+                as[static_cast<std::size_t>((one * m + i) * k + l)] *
+                bs[static_cast<std::size_t>((one / group * k + l) * n + j)];
     write(c, cs);
   }
 

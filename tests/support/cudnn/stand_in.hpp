@@ -20,6 +20,7 @@ struct Proposal {
   bool compiled = false;
   int status = 0;  ///< of its plan
   std::int64_t workspace_bytes = 1000;
+  std::int64_t bytes_each_score = 0;  ///< more, for each score of an attention's backward
 };
 
 struct Run {

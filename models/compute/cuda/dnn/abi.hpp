@@ -68,6 +68,7 @@ enum class Attribute : int {  // CUDNN_ATTR_…
   heuristics_results = 202,
   heuristics_device = 204,
   engine_config_engine = 300,
+  engine_config_workspace_bytes = 303,
   plan_handle = 400,
   plan_engine_config = 401,
   plan_workspace_bytes = 402,

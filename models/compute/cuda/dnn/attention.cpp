@@ -11,9 +11,14 @@ namespace {
 
 using dnn::Runner;
 
-/// Backward's gradient of the probabilities takes 2 · batch · heads · seq² bytes where it is deterministic.
-constexpr std::size_t most_workspace_bytes = std::size_t{8} << 30;
+/// Where it is deterministic, backward's gradient of the probabilities takes 2 · batch · heads · seq² bytes. A shape
+/// for which that is more than this is computed in parts: fewer samples at once, or fewer heads of one sample.
+std::size_t most_workspace_bytes(const Context& context) {
+  return std::min(std::size_t{8} << 30, context.memory_bytes() / 8);
+}
 constexpr std::size_t oldest_version = 91501;  // older ones want lengths beside sequences that 128 does not divide
+/// Backward of earlier ones was reported to read workspace that nobody has written (TransformerEngine#2186).
+constexpr std::size_t oldest_version_of_hopper = 91800;
 
 class DnnAttention final : public AttentionPlan {
  public:
@@ -26,50 +31,51 @@ class DnnAttention final : public AttentionPlan {
 
   bool build(std::string* why) {
     const AttentionShape& s = shape();
-    const Dims one{s.batch, s.seq, s.heads, s.head_dim}, row{s.batch, s.heads, s.seq};
-    const dnn::Wish wish = {.demands = {.deterministic = deterministic_}, .most_workspace_bytes = most_workspace_bytes};
-    const std::string name = Dims{s.batch, s.seq, 3, s.heads, s.head_dim}.str() + (s.causal ? " causal " : " ") +
-                             std::string(to_string(s.dtype)) + (deterministic_ ? " deterministic" : "");
+    const dnn::Wish wish = {.demands = {.deterministic = deterministic_},
+                            .most_workspace_bytes = most_workspace_bytes(context_)};
+    const std::string name = s.packed().str() + " of " + std::to_string(s.heads) + " heads" +
+                             (s.causal ? " causal " : " ") + std::string(to_string(s.dtype)) +
+                             (deterministic_ ? " deterministic" : "");
     // q, k and v of a measurement lie one behind the other, with the strides of the packed tensor.
-    const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim};
-    std::vector<dnn::Need> needs = {{dnn::uid_q, packed, s.dtype},
-                                    {dnn::uid_k, packed, s.dtype},
-                                    {dnn::uid_v, packed, s.dtype},
-                                    {dnn::uid_out, one, s.dtype},
-                                    {dnn::uid_log_sum_exp, row, DType::float32}};
+    std::vector<dnn::Need> needs = {{dnn::uid_q, s.packed(), s.dtype},
+                                    {dnn::uid_k, s.packed(), s.dtype},
+                                    {dnn::uid_v, s.packed(), s.dtype},
+                                    {dnn::uid_out, s.unpacked(), s.dtype},
+                                    {dnn::uid_log_sum_exp, s.row_values(), DType::float32}};
     std::vector<dnn::Operand> scalars = {{dnn::uid_scale, &scale_}};
     if (s.causal) scalars.push_back({dnn::uid_masked, &masked_});
     forward_ = Runner(find_measured(context_, *dnn_, "attention_forward " + name,
                                     dnn::attention_forward_graph(*dnn_->target, s), wish, needs, scalars, why));
     if (!forward_) return false;
-    for (const std::int64_t uid : {dnn::uid_dq, dnn::uid_dk, dnn::uid_dv}) needs.push_back({uid, packed, s.dtype});
-    needs.push_back({dnn::uid_d_out, one, s.dtype});
-    needs.push_back({dnn::uid_row_dot, row, DType::float32});
-    if (!deterministic_) needs.push_back({dnn::uid_dq_sum, one, DType::float32});
+    for (const std::int64_t uid : {dnn::uid_dq, dnn::uid_dk, dnn::uid_dv}) needs.push_back({uid, s.packed(), s.dtype});
+    needs.push_back({dnn::uid_d_out, s.unpacked(), s.dtype});
+    needs.push_back({dnn::uid_row_dot, s.row_values(), DType::float32});
+    if (!deterministic_) needs.push_back({dnn::uid_dq_sum, s.unpacked(), DType::float32});
     scalars.push_back({dnn::uid_one, &one_});
-    backward_ = Runner(find_measured(context_, *dnn_, "attention_backward " + name,
-                                     dnn::attention_backward_graph(*dnn_->target, s, deterministic_), wish, needs,
-                                     scalars, why));
-    if (!backward_) return false;
+    part_ = fitting_part(wish);
+    const std::int64_t count = s.batch / part_.batch * (s.kv_heads / part_.kv_heads);
+    const std::shared_ptr<const dnn::ExecutionPlan> plan = find_measured(
+        context_, *dnn_, "attention_backward " + name + " " + std::to_string(count) + " parts",
+        dnn::attention_backward_graph(*dnn_->target, s, deterministic_, part_), wish, needs, scalars, why);
+    if (!plan) return false;
+    for (std::int64_t i = 0; i < count; ++i) backward_.emplace_back(plan);
     context_.reserve(std::max(forward_.plan().workspace_bytes(), scratch_at() + row_bytes() + sum_bytes()));
     return true;
   }
 
   std::string description() const override {
-    return "cuDNN, fused: forward " + forward_.plan().description() + "; backward " + backward_.plan().description() +
-           (deterministic_ ? ", deterministic" : "");
+    return "cuDNN, fused: forward " + forward_.plan().description() + "; backward " +
+           backward_.front().plan().description() + (deterministic_ ? ", deterministic" : "") +
+           (backward_.size() > 1 ? ", in " + std::to_string(backward_.size()) + " parts" : "");
   }
 
  protected:
   void do_forward(Stream& on, const AttentionForward& args) override {
     context_.use();
     const cudaStream_t stream = stream_of(on);
-    operands_ = {{dnn::uid_q, part(args.qkv, 0)},
-                 {dnn::uid_k, part(args.qkv, 1)},
-                 {dnn::uid_v, part(args.qkv, 2)},
-                 {dnn::uid_out, args.out.data},
-                 {dnn::uid_log_sum_exp, args.log_sum_exp.data},
-                 {dnn::uid_scale, &scale_}};
+    operands_ = {{dnn::uid_q, query(args.qkv, 0, 0)},           {dnn::uid_k, key(args.qkv, 0, 0)},
+                 {dnn::uid_v, value(args.qkv, 0, 0)},           {dnn::uid_out, args.out.data},
+                 {dnn::uid_log_sum_exp, args.log_sum_exp.data}, {dnn::uid_scale, &scale_}};
     if (shape().causal) operands_.push_back({dnn::uid_masked, &masked_});
     forward_.run(stream, operands_.data(), operands_.size(),
                  context_.workspace(stream, forward_.plan().workspace_bytes()));
@@ -77,33 +83,75 @@ class DnnAttention final : public AttentionPlan {
   void do_backward(Stream& on, const AttentionBackward& args) override {
     context_.use();
     const cudaStream_t stream = stream_of(on);
+    const AttentionShape& s = shape();
     char* const workspace = static_cast<char*>(context_.workspace(stream, scratch_at() + row_bytes() + sum_bytes()));
-    operands_ = {{dnn::uid_q, part(args.qkv, 0)},
-                 {dnn::uid_k, part(args.qkv, 1)},
-                 {dnn::uid_v, part(args.qkv, 2)},
-                 {dnn::uid_out, args.out.data},
-                 {dnn::uid_log_sum_exp, args.log_sum_exp.data},
-                 {dnn::uid_d_out, args.d_out.data},
-                 {dnn::uid_dq, part(args.d_qkv, 0)},
-                 {dnn::uid_dk, part(args.d_qkv, 1)},
-                 {dnn::uid_dv, part(args.d_qkv, 2)},
-                 {dnn::uid_row_dot, workspace + scratch_at()},
-                 {dnn::uid_scale, &scale_},
-                 {dnn::uid_one, &one_}};
-    if (shape().causal) operands_.push_back({dnn::uid_masked, &masked_});
-    if (!deterministic_) operands_.push_back({dnn::uid_dq_sum, workspace + scratch_at() + row_bytes()});
-    backward_.run(stream, operands_.data(), operands_.size(), workspace);
+    auto* const row_dot = reinterpret_cast<float*>(workspace + scratch_at());
+    auto runner = backward_.begin();
+    for (std::int64_t sample = 0; sample < s.batch; sample += part_.batch) {
+      for (std::int64_t head = 0; head < s.kv_heads; head += part_.kv_heads, ++runner) {
+        const std::int64_t row = (sample * s.heads + head * s.group()) * s.seq;
+        operands_ = {{dnn::uid_q, query(args.qkv, sample, head)},
+                     {dnn::uid_k, key(args.qkv, sample, head)},
+                     {dnn::uid_v, value(args.qkv, sample, head)},
+                     {dnn::uid_out, unpacked(args.out, sample, head)},
+                     {dnn::uid_log_sum_exp, args.log_sum_exp.slice(row, {1}).data},
+                     {dnn::uid_d_out, unpacked(args.d_out, sample, head)},
+                     {dnn::uid_dq, query(args.d_qkv, sample, head)},
+                     {dnn::uid_dk, key(args.d_qkv, sample, head)},
+                     {dnn::uid_dv, value(args.d_qkv, sample, head)},
+                     {dnn::uid_row_dot, row_dot + row},
+                     {dnn::uid_scale, &scale_},
+                     {dnn::uid_one, &one_}};
+        if (s.causal) operands_.push_back({dnn::uid_masked, &masked_});
+        if (!deterministic_) operands_.push_back({dnn::uid_dq_sum, workspace + scratch_at() + row_bytes()});
+        runner->run(stream, operands_.data(), operands_.size(), workspace);
+      }
+    }
   }
 
  private:
-  /// Where q (0), k (1) or v (2) of the first position begins.
-  void* part(const Tensor& packed, std::int64_t which) const {
-    return packed.slice(which * shape().heads * shape().head_dim, {1}).data;
+  /// The whole, or where its workspace is too large the largest part that divides it and fits; else the smallest.
+  dnn::AttentionPart fitting_part(const dnn::Wish& wish) const {
+    const AttentionShape& s = shape();
+    std::vector<dnn::AttentionPart> parts = {{s.batch, s.kv_heads}};
+    const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
+      const std::int64_t heads = kv_heads < s.kv_heads ? kv_heads * s.group() : s.heads;
+      if (batch * heads * s.seq % 4 == 0) parts.push_back({batch, kv_heads});  // row values of each begin 16-byte aligned
+    };
+    for (std::int64_t batch = s.batch - 1; batch > 0; --batch) {
+      if (s.batch % batch == 0) add(batch, s.kv_heads);
+    }
+    for (std::int64_t kv_heads = s.kv_heads - 1; kv_heads > 0; --kv_heads) {
+      if (s.kv_heads % kv_heads == 0) add(1, kv_heads);
+    }
+    for (const dnn::AttentionPart& part : parts) {
+      const dnn::Graph graph = dnn::attention_backward_graph(*dnn_->target, s, deterministic_, part);
+      if (least_workspace_bytes(graph, wish.demands) <= wish.most_workspace_bytes) return part;
+    }
+    return parts.back();
+  }
+  /// Where, in the first position of a sample, the query heads of a key head begin, or the key or value head.
+  void* query(const Tensor& qkv, std::int64_t sample, std::int64_t head) const {
+    return packed(qkv, sample, head * shape().group());
+  }
+  void* key(const Tensor& qkv, std::int64_t sample, std::int64_t head) const {
+    return packed(qkv, sample, shape().heads + head);
+  }
+  void* value(const Tensor& qkv, std::int64_t sample, std::int64_t head) const {
+    return packed(qkv, sample, shape().heads + shape().kv_heads + head);
+  }
+  void* packed(const Tensor& qkv, std::int64_t sample, std::int64_t head) const {
+    const AttentionShape& s = shape();
+    return qkv.slice((sample * s.seq * s.packed_heads() + head) * s.head_dim, {1}).data;
+  }
+  void* unpacked(const Tensor& out, std::int64_t sample, std::int64_t head) const {
+    const AttentionShape& s = shape();
+    return out.slice((sample * s.seq * s.heads + head * s.group()) * s.head_dim, {1}).data;
   }
   /// Our scratch behind the library's workspace.
-  std::size_t scratch_at() const { return dnn::aligned(backward_.plan().workspace_bytes()); }
+  std::size_t scratch_at() const { return dnn::aligned(backward_.front().plan().workspace_bytes()); }
   std::size_t row_bytes() const {
-    return dnn::aligned(static_cast<std::size_t>(shape().batch * shape().heads * shape().seq) * sizeof(float));
+    return dnn::aligned(static_cast<std::size_t>(shape().row_values().count()) * sizeof(float));
   }
   std::size_t sum_bytes() const {
     return deterministic_ ? 0 : row_bytes() * static_cast<std::size_t>(shape().head_dim);
@@ -113,7 +161,9 @@ class DnnAttention final : public AttentionPlan {
   std::shared_ptr<Dnn> dnn_;  // outlives the runners
   bool deterministic_;
   float scale_, one_ = 1, masked_ = -std::numeric_limits<float>::infinity();  // read by the library in each run
-  Runner forward_, backward_;
+  Runner forward_;
+  dnn::AttentionPart part_;       // that backward computes at once
+  std::vector<Runner> backward_;  // of each part
   std::vector<dnn::Operand> operands_;
 };
 
@@ -139,6 +189,10 @@ std::unique_ptr<AttentionPlan> make_dnn_attention(Context& context, const Attent
   if (!dnn) return nullptr;
   if (dnn->library->version() < oldest_version) {
     *why = "cuDNN " + dnn->library->version_text() + " is too old for fused attention: 9.15.1 or later";
+    return nullptr;
+  }
+  if (dnn->library->version() < oldest_version_of_hopper && context.architecture() == 90) {
+    *why = "cuDNN " + dnn->library->version_text() + " is too old for fused attention on sm_90: 9.18 or later";
     return nullptr;
   }
   auto plan = std::make_unique<DnnAttention>(context, std::move(dnn), shape);

@@ -122,8 +122,6 @@ class Stopwatch {
 /// Seconds of one run; throws ApiError where the plan does not run.
 using Timer = std::function<double(const std::shared_ptr<const ExecutionPlan>&)>;
 
-constexpr std::int64_t most_proposals = 64;
-
 /// What was wrong with candidates, each thing once.
 class Complaints {
  public:
@@ -155,6 +153,12 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         complaints.add(engine + wrong);
         continue;
       }
+      const auto is_too_much = [&](std::size_t bytes) {
+        if (bytes <= wish.most_workspace_bytes) return false;
+        complaints.add(engine + "wants " + std::to_string(bytes) + " bytes of workspace");
+        return true;
+      };
+      if (is_too_much(candidate.workspace_bytes)) continue;  // before it is compiled
       if (candidate.compiled_at_run_time && compiled == wish.most_compiled) continue;
       int status = 0;
       std::shared_ptr<const ExecutionPlan> plan = ExecutionPlan::make(graph.target(), candidate, &status, &refusal);
@@ -162,10 +166,7 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         complaints.add(engine + "fails: " + refusal);
         continue;
       }
-      if (plan->workspace_bytes() > wish.most_workspace_bytes) {
-        complaints.add(engine + "wants " + std::to_string(plan->workspace_bytes()) + " bytes of workspace");
-        continue;
-      }
+      if (is_too_much(plan->workspace_bytes())) continue;
       if (!timer) return plan;
       try {
         const double seconds = timer(plan);

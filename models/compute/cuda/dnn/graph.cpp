@@ -1,6 +1,7 @@
 #include "models/compute/cuda/dnn/graph.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "models/compute/error.hpp"
 
@@ -180,6 +181,12 @@ std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int6
     TW_DNN(library, cudnnBackendGetAttribute(candidate.config.raw(), static_cast<int>(Attribute::engine_config_engine),
                                              static_cast<int>(Type::descriptor), 1, &one, &slot));
     candidate.engine = engine.get<std::int64_t>(Attribute::engine_index);
+    std::int64_t bytes = 0;  // a library that does not know it yet leaves it to the plan
+    if (library->cudnnBackendGetAttribute(candidate.config.raw(),
+                                          static_cast<int>(Attribute::engine_config_workspace_bytes),
+                                          static_cast<int>(Type::int64), 1, &one, &bytes) == status_success) {
+      candidate.workspace_bytes = static_cast<std::size_t>(bytes);
+    }
     for (const NumericalNote note :
          engine.get_all<NumericalNote>(Attribute::engine_numerical_notes, Type::numerical_note,
                                        static_cast<std::int64_t>(NumericalNote::count))) {
@@ -203,6 +210,19 @@ std::string why_not(const Candidate& candidate, const Demands& demands) {
   if (demands.deterministic && candidate.has(NumericalNote::nondeterministic)) return "is not deterministic";
   if (!demands.tensor_cores && candidate.has(NumericalNote::tensor_core)) return "rounds float32 for tensor cores";
   return {};
+}
+
+std::size_t least_workspace_bytes(const Graph& graph, const Demands& demands) {
+  std::string why;
+  for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
+    std::optional<std::size_t> least;
+    for (const Candidate& candidate : candidates(graph, mode, most_proposals, &why)) {
+      if (why_not(candidate, demands).empty())
+        least = std::min(least.value_or(candidate.workspace_bytes), candidate.workspace_bytes);
+    }
+    if (least) return *least;
+  }
+  return 0;
 }
 
 // ---- plans ----

@@ -171,8 +171,11 @@ struct Candidate {
   std::int64_t engine = -1;  ///< the library's number of it
   bool notes[static_cast<std::size_t>(NumericalNote::count)] = {};
   bool compiled_at_run_time = false;
+  std::size_t workspace_bytes = 0;  ///< that its plan will want; 0 also where the library does not say so yet
   bool has(NumericalNote note) const { return notes[static_cast<std::size_t>(note)]; }
 };
+
+constexpr std::int64_t most_proposals = 64;  ///< that a search looks at
 
 /// Best first, at most `most`; empty where the heuristics know none (`why` then holds their words).
 std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why);
@@ -185,6 +188,8 @@ struct Demands {
 /// Empty where the candidate obeys; else what is wrong with it. Winograd and FFT never pass: they do other arithmetic
 /// than the FLOPs that are counted, and are inexact on integers.
 std::string why_not(const Candidate& candidate, const Demands& demands);
+/// What the engine that wants least of those that obey wants; 0 where there is none, or the library does not say.
+std::size_t least_workspace_bytes(const Graph& graph, const Demands& demands);
 
 /// A candidate made ready; runs on the handle's device. Layers of one shape share it.
 class ExecutionPlan {

@@ -22,29 +22,31 @@ Kind kind_of(Op pass) {
 /// The tensors and chains of operations that both directions have. Extents are (batch, heads, rows, columns).
 class Attention {
  public:
-  Attention(const Target& target, const AttentionShape& shape)
-      : graph(target), type(data_type(shape.dtype)), s_(shape) {}
+  Attention(const Target& target, const AttentionShape& whole, const AttentionPart& part)
+      : graph(target), type(data_type(whole.dtype)), whole_(whole), s_(part.of(whole)) {}
 
   Graph graph;
   DataType type;
 
-  /// Of q, k or v, or of its gradient, in the packed (batch, seq, 3, heads, head_dim).
+  /// Of q, k or v, or of its gradient, in the packed (batch, seq, heads + 2 · kv_heads, head_dim).
   void packed(std::int64_t uid, bool transposed = false) {
-    const std::int64_t row = 3 * s_.heads * s_.head_dim;
+    const Extents extents = by_head(uid == uid_q || uid == uid_dq ? s_.heads : s_.key_heads()),
+                  strides = packed_strides();
     if (transposed) {
-      graph.memory(uid, type, {s_.batch, s_.heads, s_.head_dim, s_.seq}, {s_.seq * row, s_.head_dim, 1, row});
+      graph.memory(uid, type, {extents[0], extents[1], extents[3], extents[2]},
+                   {strides[0], strides[1], strides[3], strides[2]});
     } else {
-      graph.memory(uid, type, by_head(), packed_strides());
+      graph.memory(uid, type, extents, strides);
     }
   }
   /// Of out or its gradient: (batch, seq, heads, head_dim).
   void unpacked(std::int64_t uid) {
-    const std::int64_t row = s_.heads * s_.head_dim;
-    graph.memory(uid, type, by_head(), {s_.seq * row, s_.head_dim, row, 1});
+    const std::int64_t row = whole_.heads * s_.head_dim;
+    graph.memory(uid, type, by_head(s_.heads), {s_.seq * row, s_.head_dim, row, 1});
   }
   /// float32 (batch, heads, seq)
-  void row_values(std::int64_t uid) { graph.memory(uid, DataType::float32, rows(), row_strides()); }
-  std::int64_t row_values_between() { return graph.between(DataType::float32, rows(), row_strides()); }
+  void row_values(std::int64_t uid) { graph.memory(uid, DataType::float32, rows(), row_strides(whole_)); }
+  std::int64_t row_values_between() { return graph.between(DataType::float32, rows(), row_strides(s_)); }
   std::int64_t scores(DataType of = DataType::float32) {
     return graph.between(of, {s_.batch, s_.heads, s_.seq, s_.seq},
                          {s_.heads * s_.seq * s_.seq, s_.seq * s_.seq, s_.seq, 1});
@@ -56,19 +58,24 @@ class Attention {
     graph.reshape(x, y);
     return y;
   }
-  /// k as (batch, heads, seq, head_dim), seen from its transpose.
+  /// k as (batch, kv_heads, seq, head_dim), seen from its transpose.
   std::int64_t untransposed(std::int64_t k) {
-    const std::int64_t y = graph.between(type, by_head(), packed_strides());
+    const std::int64_t y = graph.between(type, by_head(s_.key_heads()), packed_strides());
     graph.reshape(k, y);
     return y;
   }
-  std::int64_t products_by_head() {
-    return graph.between(DataType::float32, by_head(),
-                         {s_.heads * s_.seq * s_.head_dim, s_.seq * s_.head_dim, s_.head_dim, 1});
-  }
-  void sums_by_head(std::int64_t uid) {
-    graph.memory(uid, DataType::float32, by_head(),
-                 {s_.heads * s_.seq * s_.head_dim, s_.seq * s_.head_dim, s_.head_dim, 1});
+  std::int64_t products_by_head() { return graph.between(DataType::float32, by_head(s_.heads), head_strides()); }
+  void sums_by_head(std::int64_t uid) { graph.memory(uid, DataType::float32, by_head(s_.heads), head_strides()); }
+  /// uid = a · b, the gradient of keys or values; where query heads share these, the sum over each group of the
+  /// products of its heads, which the library rounds to the tensors' dtype and keeps in its workspace.
+  void group_product(std::int64_t a, std::int64_t b, std::int64_t uid) {
+    if (s_.group() == 1) {
+      graph.matmul(a, b, uid);
+      return;
+    }
+    const std::int64_t each = graph.between(type, by_head(s_.heads), head_strides());
+    graph.matmul(a, b, each);
+    graph.reduce(Reduction::add, each, uid);
   }
   std::int64_t of_scores(Pointwise mode, std::int64_t x, std::int64_t b = 0) {
     const std::int64_t y = scores();
@@ -93,15 +100,17 @@ class Attention {
   }
 
  private:
-  Extents by_head() const { return {s_.batch, s_.heads, s_.seq, s_.head_dim}; }
+  Extents by_head(std::int64_t heads) const { return {s_.batch, heads, s_.seq, s_.head_dim}; }
+  Extents head_strides() const { return {s_.heads * s_.seq * s_.head_dim, s_.seq * s_.head_dim, s_.head_dim, 1}; }
   Extents packed_strides() const {
-    const std::int64_t row = 3 * s_.heads * s_.head_dim;
+    const std::int64_t row = whole_.packed_heads() * s_.head_dim;
     return {s_.seq * row, s_.head_dim, row, 1};
   }
   Extents rows() const { return {s_.batch, s_.heads, s_.seq, 1}; }
-  Extents row_strides() const { return {s_.heads * s_.seq, s_.seq, 1, 1}; }
+  static Extents row_strides(const AttentionShape& s) { return {s.heads * s.seq, s.seq, 1, 1}; }
 
-  AttentionShape s_;
+  AttentionShape whole_;  // whose strides tensors in memory have
+  AttentionShape s_;      // the part
 };
 
 }  // namespace
@@ -156,8 +165,15 @@ Demands demands_of(const ConvolutionShape& shape) {
 
 // ---- attention ----
 
+AttentionShape AttentionPart::of(const AttentionShape& whole) const {
+  AttentionShape s = whole;
+  if (batch > 0) s.batch = batch;
+  if (kv_heads > 0) s.heads = kv_heads * whole.group(), s.kv_heads = kv_heads;
+  return s;
+}
+
 Graph attention_forward_graph(const Target& target, const AttentionShape& shape) {
-  Attention a(target, shape);
+  Attention a(target, shape, {});
   a.packed(uid_q);
   a.packed(uid_k, true);
   a.packed(uid_v);
@@ -180,8 +196,9 @@ Graph attention_forward_graph(const Target& target, const AttentionShape& shape)
   return std::move(a.graph);
 }
 
-Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic) {
-  Attention a(target, shape);
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
+                               const AttentionPart& part) {
+  Attention a(target, shape, part);
   a.packed(uid_q);
   a.packed(uid_k, true);
   a.packed(uid_v, true);
@@ -202,14 +219,14 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
   x = a.of_scores(Pointwise::mul, x, uid_scale);
   x = a.masked(a.of_scores(Pointwise::sub, x, uid_log_sum_exp));
   const std::int64_t p = a.of_scores(Pointwise::exp, x);
-  a.graph.matmul(a.transposed_scores(p), uid_d_out, uid_dv);
+  a.group_product(a.transposed_scores(p), uid_d_out, uid_dv);
   // ds = scale · p ⊙ (d_out · vᵀ − row_dot), dk = dsᵀ · q, dq = ds · k
   std::int64_t ds = a.scores();
   a.graph.matmul(uid_d_out, uid_v, ds);
   ds = a.of_scores(Pointwise::sub, ds, uid_row_dot);
   ds = a.of_scores(Pointwise::mul, ds, p);
   ds = a.of_scores(Pointwise::mul, ds, uid_scale);
-  a.graph.matmul(a.transposed_scores(ds), uid_q, uid_dk);
+  a.group_product(a.transposed_scores(ds), uid_q, uid_dk);
   const std::int64_t k = a.untransposed(uid_k);
   if (deterministic) {
     a.graph.matmul(ds, k, uid_dq);

@@ -37,10 +37,18 @@ enum AttentionUid : std::int64_t {
   uid_one       ///< float on the host: 1; backward
 };
 
+/// Of the tensors of a shape, some samples and some key heads with the query heads that use them; 0: all.
+struct AttentionPart {
+  std::int64_t batch = 0, kv_heads = 0;
+  AttentionShape of(const AttentionShape& whole) const;
+};
+
 Graph attention_forward_graph(const Target& target, const AttentionShape& shape);
 /// Not deterministic, blocks of keys add to uid_dq_sum in any order. Deterministic, the gradient of the probabilities
-/// goes through batch · heads · seq² 16-bit elements of workspace.
-Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic);
+/// goes through batch · heads · seq² 16-bit elements of workspace: those of the part, whose tensors have the strides of
+/// the whole (uid_dq_sum its own).
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
+                               const AttentionPart& part = {});
 
 DataType data_type(DType dtype);
 

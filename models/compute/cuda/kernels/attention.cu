@@ -119,6 +119,26 @@ __global__ void __launch_bounds__(most_threads)
   delta[(batch * heads + head) * seq + t] = sum;
 }
 
+/// y[kv, t, d] = Σ over the group of each[kv · group + member, t, d], the members in their order.
+template <class T>
+struct GroupSumsOp {
+  const float* each;
+  T* y;
+  Index seq, head_dim, group, ld;
+  template <int N>
+  __device__ void at(Index i) const {
+    const Index matrix = seq * head_dim, kv = i / matrix, in_matrix = i - kv * matrix, t = in_matrix / head_dim;
+    const float* from = each + kv * group * matrix + in_matrix;
+    Floats<N> sums = load<N>(from);
+    for (Index member = 1; member < group; ++member) {
+      const Floats<N> values = load<N>(from += matrix);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sums[k] += values[k];
+    }
+    store(y + t * ld + kv * head_dim + (in_matrix - t * head_dim), sums);
+  }
+};
+
 int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
 
 }  // namespace
@@ -151,6 +171,13 @@ void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void
     launch<attention_delta_kernel<T, N>>(static_cast<unsigned>(ceil_div(rows * lanes, most_threads)), most_threads, 0,
                                          stream, static_cast<const T*>(a), static_cast<const T*>(b), rows, seq, heads,
                                          head_dim, lanes, delta);
+  });
+}
+
+void attention_group_sums(cudaStream_t stream, DType dtype, const float* each, Index seq, Index kv_heads, Index group,
+                          Index head_dim, void* y, Index ld) {
+  with_packs(dtype, head_dim, {each, y}, [&]<class T, int N>() {
+    map<N>(stream, GroupSumsOp<T>{each, static_cast<T*>(y), seq, head_dim, group, ld}, kv_heads * seq * head_dim, true);
   });
 }
 

@@ -31,6 +31,9 @@ void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void
 void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args);
 std::size_t scratch_bytes(const LayerNormBackward& args);
 void layer_norm_backward(cudaStream_t stream, const LayerNormBackward& args, void* scratch);
+void rms_norm_forward(cudaStream_t stream, const RmsNormForward& args);
+std::size_t scratch_bytes(const RmsNormBackward& args);
+void rms_norm_backward(cudaStream_t stream, const RmsNormBackward& args, void* scratch);
 std::size_t scratch_bytes(const BatchNormForward& args);
 void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void* scratch);
 std::size_t scratch_bytes(const BatchNormBackward& args);
@@ -39,6 +42,9 @@ void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args);
 void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args);  // gathers: no atomics
 void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args);
 void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args);
+void rotary(cudaStream_t stream, const Rotary& args);
+void swiglu_forward(cudaStream_t stream, const SwigluForward& args);
+void swiglu_backward(cudaStream_t stream, const SwigluBackward& args);
 void add(cudaStream_t stream, const Add& args);
 void cast(cudaStream_t stream, const Cast& args);
 void fill(cudaStream_t stream, const Fill& args);
@@ -101,6 +107,10 @@ void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, c
 /// delta[b, h, t] = Σ_d a[b, t, h, d] · b[b, t, h, d]; T (batch, seq, heads, head_dim), float32 (batch, heads, seq)
 void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq,
                      Index heads, Index head_dim, float* delta);
+/// Gradients of keys or values that `group` query heads share: y[t, h, d] = Σ_member each[h · group + member, t, d];
+/// float32 (kv_heads · group, seq, head_dim), T (seq, kv_heads, head_dim) with `ld` elements from position to position.
+void attention_group_sums(cudaStream_t stream, DType dtype, const float* each, Index seq, Index kv_heads, Index group,
+                          Index head_dim, void* y, Index ld);
 
 // ---- sort.cu: a stable sort by the toolkit's library; the harness of the tests has one of the host's in its place
 // ----
