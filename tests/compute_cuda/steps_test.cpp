@@ -12,6 +12,23 @@ using namespace models;
 
 namespace {
 
+/// Wide enough for the library's fused attention in 16 bits.
+NetworkDescription llama_with_heads_of_8() {
+  NetworkDescription network = micro_llama();
+  LlamaDescription shape;
+  shape.layers = 1;
+  shape.width = 32;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.hidden = 48;
+  shape.vocabulary = 19;
+  shape.rope_original_seq = 8;
+  shape.max_seq = 9;
+  network.name = "llama-micro-heads-of-8";
+  network.shape = family::llama::shape(shape);
+  return network;
+}
+
 class Steps : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -47,7 +64,8 @@ class Steps : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_resnet(true)}) {
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(), llama_with_heads_of_8(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
