@@ -25,7 +25,7 @@ macro(tw_need library)
     list(APPEND tw_missing ${library})
   endif()
 endmacro()
-# Hides an MPI whose mpicc names folders of headers without mpi.h: Debian's openmpi-bin without libopenmpi-dev. FindMPI would
+# Hides an MPI whose mpicc names folders of headers without mpi.h, as Debian's launcher without the -dev package. FindMPI would
 # end with an error about the folder instead of "not found".
 function(tw_hide_mpi_without_headers)
   set(wrapper ${MPI_C_COMPILER})
