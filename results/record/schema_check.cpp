@@ -93,7 +93,7 @@ const Json* item_at(const Json& schemas, const std::string& key) {
   return is_index && schemas.is_array() && index < schemas.size() ? &schemas[index] : nullptr;
 }
 
-/// What the schema asks of the value at `pointer`; null where alternatives do not say which.
+/// What the schema asks of the value at `pointer`; null if alternatives do not say which.
 const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
   std::vector<std::string> keys;
   for (Json::json_pointer rest = pointer; !rest.empty(); rest.pop_back()) keys.insert(keys.begin(), rest.back());
@@ -133,7 +133,7 @@ std::string quoted(const std::string& what) {
   return begin < end ? what.substr(begin + 1, end - begin - 1) : "";
 }
 
-/// What the library says of a value, for people. `schema`: what is asked of it; null where that is not known.
+/// What the library says of a value, for people. `schema`: what is asked of it; null if that is not known.
 std::string in_words(const std::string& what, const Json* schema, const Json& value) {
   const auto asked = [&](const char* key) -> const Json* {
     return schema == nullptr || !schema->contains(key) ? nullptr : &schema->at(key);
