@@ -31,7 +31,7 @@ class Telemetry {
 /// What a source found: channels, or the reason why there are none.
 struct TelemetryFinding {
   std::string domain;
-  std::unique_ptr<Telemetry> telemetry;  ///< null where unavailable
+  std::unique_ptr<Telemetry> telemetry;  ///< null if unavailable
   std::string reason, detail;            ///< as MeterFinding's
 };
 

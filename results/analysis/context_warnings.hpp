@@ -43,7 +43,7 @@ inline constexpr std::string_view not_optimised = ", not optimised";
 /// "debug_build": the program was built without optimisation, by `build_type` of Context::versions.
 std::vector<Warning> warn_debug_build(const std::map<std::string, std::string>& versions);
 
-/// All of the above but disk space, in this order. `threads_requested`: of each rank; 0: nobody asked for a number.
+/// All of the above but disk space, in this order. `threads_requested`: of each rank; 0: no number was requested.
 std::vector<Warning> context_warnings(const Context& context, int threads_requested);
 
 }  // namespace tw::results

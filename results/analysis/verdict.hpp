@@ -38,7 +38,7 @@ void summarise(Report& report);
 /// summary.of_ceiling where it may be read as a figure: absent above 1 + ceiling_tolerance, too. What is printed,
 /// sorted and exported for people takes it from here; the report keeps the quotient.
 std::optional<double> credible_of_ceiling(const Summary& summary);
-/// Why that is absent; empty where it is not.
+/// Why that is absent; empty if it is not.
 std::string why_no_of_ceiling(const Summary& summary);
 
 /// Exit code of a whole run: 0 good, 1 where a target was missed, a reference left or a run to a target

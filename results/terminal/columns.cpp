@@ -96,7 +96,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
               of(&Summary::step_time_s), seconds);
   columns.add("FLOP/s", 4, 0, "flops", Scope::none, of(&Summary::flops_per_s), figure);
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
-  for (Scope scope : measured_scopes(records)) {  // who finds room first stands first
+  for (Scope scope : measured_scopes(records)) {  // the first that fits comes first
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };

@@ -92,7 +92,7 @@ bool is_no_records(int depth, Json::parse_event_t event, const Json& key) {
   return depth != 1 || event != Json::parse_event_t::key || key != "records";
 }
 
-/// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
+/// Calls `check` if the schema is kept; values that the types cannot hold (integers out of range) are violations, too.
 template <class Check>
 Validation validate(const std::string& document, const std::string& schema, Check check) {
   Validation found;
@@ -148,7 +148,7 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
     try {
       return check_whole(*report, document["plan"]["sha256"], schema.missing_fields, is_newer);
     } catch (...) {
-      report.reset();  // in whatever state it is
+      report.reset();  // its state is undefined
       throw;
     }
   });

@@ -12,7 +12,7 @@
 
 namespace tw::power::amdgpu {
 
-/// What hides GPUs from ROCm's programs; absent where the variable is not set.
+/// What hides GPUs from ROCm's programs; absent if the variable is not set.
 struct Hiding {
   std::optional<std::string> rocr;  ///< ROCR_VISIBLE_DEVICES: numbers or UUIDs; an empty one hides all
   /// HIP_VISIBLE_DEVICES: the same among what the former leaves; an empty one hides none.
