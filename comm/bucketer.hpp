@@ -32,7 +32,7 @@ class Bucketer {
   Bucketer(Communicator& communicator, models::Device& device, std::int64_t bucket_bytes = default_bucket_bytes,
            Start start = Start::by_communicator, const std::string& collective = {});
 
-  /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} where ranges skip, overlap,
+  /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} if ranges skip, overlap,
   /// leave the buffer, or the buffer is another one than before.
   void ready(models::Stream& stream, models::Tensor flat_gradients, std::int64_t begin, std::int64_t end);
   /// Backward is over: reduces everything that has not been, announced or not; the next step may then begin.
@@ -46,7 +46,7 @@ class Bucketer {
   void reduce(models::Stream& stream, const models::Tensor& flat_gradients, std::int64_t end);
 
   std::unique_ptr<Collective> collective_;
-  models::Stream* side_;                         ///< null where collectives are done when a call returns
+  models::Stream* side_;                         ///< null if collectives are done when a call returns
   std::unique_ptr<models::Event> ready_, done_;  ///< of the last bucket on the side stream
   std::int64_t bucket_bytes_;
   Start start_;

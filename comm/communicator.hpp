@@ -21,7 +21,7 @@ class Communicator : public models::Exchange {
   virtual std::string name() const = 0;
   /// How the data go, for the report: "host memory", "device memory, staged in host memory", "NCCL 2.28.9", …
   virtual std::string route() const = 0;
-  /// A stream of its own, where collectives run beside the computation; null where they are done when a call returns.
+  /// A stream of its own, where collectives run beside the computation; null if they are done when a call returns.
   virtual models::Stream* side_stream() { return nullptr; }
 
   virtual void all_reduce(models::Stream&, models::Tensor values, Reduction) = 0;  // in place, (count)

@@ -18,7 +18,7 @@ class LauncherMismatch : public models::Error {
 };
 
 /// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not
-/// started by a launcher; throws LauncherMismatch where it was started by one that MPI does not know. `barrier` and all
+/// started by a launcher; throws LauncherMismatch if it was started by one that MPI does not know. `barrier` and all
 /// functions after it are collective over all ranks of the job, but for `abort`. MPI errors throw ApiError. Destroyed
 /// by an exception passing through, it leaves MPI_Finalize out, since the other ranks would be waited for: the process
 /// then has to end non-zero (or through `abort`) and the launcher ends the others.

@@ -13,7 +13,7 @@ std::string variable(const char* name) {
 
 int number(const char* name) { return std::max(0, std::atoi(variable(name).c_str())); }
 
-/// The tasks of this node in Slurm's list: "2(x3),1" with SLURM_NODEID 3 is 1; 0 where it is not known.
+/// The tasks of this node in Slurm's list: "2(x3),1" with SLURM_NODEID 3 is 1; 0 if it is not known.
 int slurm_local_tasks() {
   const std::string list = variable("SLURM_STEP_TASKS_PER_NODE"), node = variable("SLURM_NODEID");
   int left = std::atoi(node.c_str());

@@ -27,7 +27,7 @@ Launch read_launch();
 
 /// "mpirun has started 2 processes (PMI_SIZE=2), but MPI connects 1 rank", where the launcher has started more
 /// processes than MPI connects: each of them would measure a run of its own, beside the others. `size` and `local_size`
-/// are MPI's. Empty where they agree, where the launcher does not say, and where MPI connects more (programs joined on
+/// are MPI's. Empty if they agree, where the launcher does not say, and where MPI connects more (programs joined on
 /// one command line).
 std::string launcher_mismatch(const Launch& launch, int size, int local_size);
 

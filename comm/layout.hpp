@@ -10,7 +10,7 @@ struct NodePlace {
   int node = 0, nodes = 1;  ///< nodes count in the order of their lowest rank
 };
 
-/// `leader_of[r]` is the lowest rank on the node of rank r. Throws std::invalid_argument where a leader is not its own.
+/// `leader_of[r]` is the lowest rank on the node of rank r. Throws std::invalid_argument if a leader is not its own.
 NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
 
 }  // namespace tw::comm

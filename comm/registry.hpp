@@ -13,7 +13,7 @@ namespace tw::comm {
 struct CommunicatorKind {
   const char* name;    ///< the value of --comm
   const char* serves;  ///< one line for help and errors
-  /// Why it cannot serve this device's memory over the job's ranks; empty where it can. Collective; ranks may differ.
+  /// Why it cannot serve this device's memory over the job's ranks; empty if it can. Collective; ranks may differ.
   std::string (*why_not)(Job& job, models::Device& device);
   std::unique_ptr<Communicator> (*create)(Job& job, models::Device& device);  ///< collective over the job
 };
@@ -21,7 +21,7 @@ struct CommunicatorKind {
 /// All communicators compiled into this program, best first.
 const std::vector<CommunicatorKind>& communicators();
 
-/// Why the named one cannot serve the job, the first failing rank's reason; empty where it can, and for "". Collective.
+/// Why the named one cannot serve the job, the first failing rank's reason; empty if it can, and for "". Collective.
 std::string why_no_communicator(const std::string& name, Job& job, models::Device& device);
 
 /// The named one, or for "" the first that serves all ranks. Collective. Throws Error{usage} that lists the names

@@ -280,7 +280,7 @@ class Measurement {
   }
 
   // ---- timing ----
-  /// The way in which a pass is timed again; null where all compete.
+  /// The way in which a pass is timed again; null if all compete.
   const std::string* known_way(std::size_t pass) const { return earlier_ ? &earlier_->entries.at(pass).way : nullptr; }
 
   bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }

@@ -50,7 +50,7 @@ std::size_t ceiling_bytes(const models::NetworkDescription& network, models::Pre
                           std::int64_t micro_batch, std::int64_t seq_len, int threads);
 
 /// Takes about `budget_seconds`, and more where a glance at each way and three runs of the best two take longer.
-/// Allocates (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where
+/// Allocates (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} if
 /// the device lacks an operator in this dtype.
 ///
 /// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr double quiet_share = 0.05;  // as of the flag busy_host
 constexpr std::size_t most_named = 3;
 
-/// A line of /proc/PID/stat: the name stands in parentheses, and may hold some itself.
+/// A line of /proc/PID/stat: the name is in parentheses, and may contain some itself.
 std::optional<ProcessorUse::Program> program_of(const std::string& stat) {
   const std::size_t open = stat.find('('), close = stat.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;

@@ -23,7 +23,7 @@ struct ProcessorUse {
 };
 ProcessorUse read_processor_use(const std::filesystem::path& root = "/");
 
-/// "other programs use 78 % of the CPU: cc1plus, xz", the busiest three by name; empty where it is 5 % at most, or
+/// "other programs use 78 % of the CPU: cc1plus, xz", the busiest three by name; empty if it is 5 % at most, or
 /// unknown. The job's other processes have to sleep meanwhile: they count as others.
 std::string others_at_work(const ProcessorUse& earlier, const ProcessorUse& later);
 

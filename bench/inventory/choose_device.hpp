@@ -17,10 +17,10 @@ struct DeviceChoice {
 };
 
 /// The NVIDIA GPU that programs of this process may use, whether this one can or not: "NVML shows GPU-…", or, where
-/// NVML does not answer, "/dev/nvidia0 is there"; empty where there is none, CUDA_VISIBLE_DEVICES names none, or a
+/// NVML does not answer, "/dev/nvidia0 is there"; empty if there is none, CUDA_VISIBLE_DEVICES names none, or a
 /// cgroup keeps the device files away.
 std::string visible_gpu();
-/// The same of what was seen: the device files under `root`, and the variable's text, null where it is unset.
+/// The same of what was seen: the device files under `root`, and the variable's text, null if it is unset.
 std::string visible_gpu(const power::Sight& sight, const std::filesystem::path& root, const char* named);
 
 /// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is Error{environment},

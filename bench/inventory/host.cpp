@@ -27,7 +27,7 @@ struct Name {
   const char* name;
 };
 
-/// Names of a folder's entries in a stable order; empty where it cannot be read.
+/// Names of a folder's entries in a stable order; empty if it cannot be read.
 std::vector<std::string> list(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -81,7 +81,7 @@ std::string format_cpus(double cpus) {
   return text.str();
 }
 
-/// Whose cloud or machine monitor the firmware names; empty where it names hardware.
+/// Whose cloud or machine monitor the firmware names; empty if it names hardware.
 std::string dmi_platform(const fs::path& root) {
   // After systemd's detect-virt: vendor strings that only virtual machines carry.
   static constexpr const char* known[] = {"Google Compute Engine",
@@ -106,13 +106,35 @@ std::string dmi_platform(const fs::path& root) {
   return {};
 }
 
-/// The line of a wired or wireless interface, empty where it is loopback.
+/// The line of a wired or wireless interface, empty if it is loopback.
 std::string describe_interface(const fs::path& folder, const std::string& name) {
   const auto state = read_word(folder / "operstate");
   if (state && *state == "down") return name + " down";
   const auto speed = read_number<long>(folder / "speed");  // −1 or EINVAL where the driver does not know
   if (!speed || *speed <= 0) return name + " speed unknown";
   return name + " " + std::to_string(*speed) + " Mbit/s";
+}
+
+void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed, results::HostInfo& host) {
+  const fs::path cpus = root / "sys/devices/system/cpu";
+  const std::vector<int> online = inventory::number_list(read_word(cpus / "online").value_or(""));
+  std::set<std::string> sockets, cores;
+  for (const int cpu : online) {
+    const fs::path topology = cpus / ("cpu" + std::to_string(cpu)) / "topology";
+    const auto socket = read_word(topology / "physical_package_id"), core = read_word(topology / "core_id");
+    if (!socket || !core) continue;
+    sockets.insert(*socket);
+    // A core's number is its socket's own, and on some its die's.
+    cores.insert(*socket + "/" + read_word(topology / "die_id").value_or("") + "/" + *core);
+  }
+  host.sockets = static_cast<int>(sockets.size()), host.cores = static_cast<int>(cores.size());
+  host.hardware_threads = static_cast<int>(online.size());
+  host.usable_threads = host.hardware_threads;
+  if (!allowed.empty())
+    host.usable_threads = static_cast<int>(
+        std::ranges::count_if(online, [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); }));
+  host.numa_nodes =
+      static_cast<int>(inventory::number_list(read_word(root / "sys/devices/system/node/online").value_or("")).size());
 }
 
 }  // namespace
@@ -218,32 +240,6 @@ std::vector<std::string> find_nics(const fs::path& root) {
   }
   return lines;
 }
-
-namespace {
-
-void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed, results::HostInfo& host) {
-  const fs::path cpus = root / "sys/devices/system/cpu";
-  const std::vector<int> online = inventory::number_list(read_word(cpus / "online").value_or(""));
-  std::set<std::string> sockets, cores;
-  for (const int cpu : online) {
-    const fs::path topology = cpus / ("cpu" + std::to_string(cpu)) / "topology";
-    const auto socket = read_word(topology / "physical_package_id"), core = read_word(topology / "core_id");
-    if (!socket || !core) continue;
-    sockets.insert(*socket);
-    // A core's number is its socket's own, and on some its die's.
-    cores.insert(*socket + "/" + read_word(topology / "die_id").value_or("") + "/" + *core);
-  }
-  host.sockets = static_cast<int>(sockets.size()), host.cores = static_cast<int>(cores.size());
-  host.hardware_threads = static_cast<int>(online.size());
-  host.usable_threads = host.hardware_threads;
-  if (!allowed.empty())
-    host.usable_threads = static_cast<int>(
-        std::ranges::count_if(online, [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); }));
-  host.numa_nodes =
-      static_cast<int>(inventory::number_list(read_word(root / "sys/devices/system/node/online").value_or("")).size());
-}
-
-}  // namespace
 
 results::HostInfo inspect_host(const fs::path& root) {
   results::HostInfo host;

@@ -19,13 +19,13 @@ class Device;
 namespace tw::bench {
 
 // ---- the node ----
-/// Topology as the kernel lists it, of the CPUs that are online; 0 where it does not.
+/// Topology as the kernel lists it, of the CPUs that are online; 0 if it does not.
 results::HostInfo inspect_host(const std::filesystem::path& root = "/");
 /// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the
 /// node is in tw_host too, which `trainwatt` links.
 results::HostInfo inspect_node();
 
-/// "kvm (Amazon EC2)"; nullopt on bare metal. `cpuid_signature`: leaf 0x40000000's 12 letters, empty where the CPU does
+/// "kvm (Amazon EC2)"; nullopt on bare metal. `cpuid_signature`: leaf 0x40000000's 12 letters, empty if the CPU does
 /// not say that it runs under a hypervisor, nullopt on CPUs without CPUID (DMI and the device tree then decide alone).
 std::optional<std::string> find_hypervisor(const std::optional<std::string>& cpuid_signature,
                                            const std::filesystem::path& root);
@@ -41,7 +41,7 @@ struct CgroupLimits {
   std::optional<double> cpus;  ///< quota ÷ period
   std::optional<std::uint64_t> memory_bytes;
   std::optional<std::uint64_t> memory_available_bytes;  ///< the least left at any level; page cache counts as free
-  std::vector<int> allowed_cpus;                        ///< empty where no set is stated
+  std::vector<int> allowed_cpus;                        ///< empty if no set is stated
 };
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 
@@ -51,11 +51,11 @@ results::DeviceEntry inspect_device(const models::Device& device, int rank);
 std::vector<int> affinity_list();
 int affinity_threads();
 /// Forgets the peak so far, so that a later point of a sweep is not charged with an earlier one's (Linux: 5 into
-/// clear_refs). False where the kernel does not allow it: the peak then covers the process's whole life.
+/// clear_refs). False if the kernel does not allow it: the peak then covers the process's whole life.
 bool reset_peak_resident_bytes();
-/// VmHWM: the most that was resident since the start or the last reset; 0 where unreadable.
+/// VmHWM: the most that was resident since the start or the last reset; 0 if unreadable.
 std::uint64_t peak_resident_bytes(const std::filesystem::path& root = "/");
-/// MemAvailable, or less where a control group allows less; nullopt where unreadable.
+/// MemAvailable, or less where a control group allows less; nullopt if unreadable.
 std::optional<std::uint64_t> memory_available_bytes(const std::filesystem::path& root = "/");
 /// Free for an ordinary user on the file system that holds `path` or its nearest existing parent.
 std::optional<std::uint64_t> disk_available_bytes(const std::filesystem::path& path);
@@ -69,7 +69,7 @@ std::optional<CpuTimes> read_cpu_times(const std::filesystem::path& root = "/");
 std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later);
 
 /// Share of the node's CPU time that programs other than this job used between two readings; `own_seconds` is what the
-/// job's processes on this machine used. nullopt where either reading is missing, or no time has passed.
+/// job's processes on this machine used. nullopt if either reading is missing, or no time has passed.
 std::optional<double> foreign_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later,
                                     double own_seconds);
 /// CPU seconds of all threads of this process so far.

@@ -18,7 +18,7 @@ inline std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t\n\r\0") - begin + 1));
 }
 
-/// Whole file; nullopt where it cannot be opened or read: sysfs answers EINVAL for some attributes, and /proc ESRCH for
+/// Whole file; nullopt if it cannot be opened or read: sysfs answers EINVAL for some attributes, and /proc ESRCH for
 /// a process that has ended meanwhile.
 inline std::optional<std::string> read_text(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -31,7 +31,7 @@ inline std::optional<std::string> read_text(const std::filesystem::path& path) {
   return text;
 }
 
-/// Content without surrounding space; nullopt where unreadable or empty.
+/// Content without surrounding space; nullopt if unreadable or empty.
 inline std::optional<std::string> read_word(const std::filesystem::path& path) {
   auto text = read_text(path);
   if (!text) return std::nullopt;
@@ -68,7 +68,7 @@ inline std::vector<int> number_list(const std::string& text) {
   return numbers;
 }
 
-/// Value of a "key: value" or "key value" line; nullopt where there is none.
+/// Value of a "key: value" or "key value" line; nullopt if there is none.
 inline std::optional<std::string> find_field(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -1,4 +1,4 @@
-// One node's joules, time series and counters along a window, as the rows that stand in a record. Knows nothing of
+// One node's joules, time series and counters along a window, as the rows of a record. Knows nothing of
 // ranks: one process of a node holds it.
 #pragma once
 
@@ -22,7 +22,7 @@ struct GpuChoice {
   /// The job's. Others are read, but not counted, and have no telemetry: their heat and their errors are not the job's.
   std::optional<std::set<std::string>> visible;
   std::optional<std::set<std::string>> only;  ///< nothing but these is read: the rest is another process's
-  /// What the job may use and nobody reads: each leaves a hole in the device scope, so that its joules are absent.
+  /// What the job may use and no process reads: each leaves a hole in the device scope, so that its joules are absent.
   struct Unread {
     std::string domain, reason, detail;
   };
@@ -38,7 +38,7 @@ power::ChooseMeters choosing(GpuChoice gpus);
 /// What a run of one process that is started here would choose.
 GpuChoice choice_here();
 
-/// A sensor's window as it stands in a record.
+/// A sensor's window as a record has it.
 results::EnergyRow energy_row(const power::LedgerRow& from, const std::string& host);
 
 class NodePower {
@@ -46,7 +46,7 @@ class NodePower {
   /// Looks for meters and telemetry; takes up to two seconds a source. `host` goes into each row.
   explicit NodePower(std::string host, const power::MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
-  /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null where what is
+  /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null if what is
   /// counted would have to be decided anew: where another process reads some of the GPUs, or Cray's counters of
   /// accelerators count.
   std::unique_ptr<NodePower> share(std::string host, const GpuChoice& gpus) const;
@@ -75,7 +75,7 @@ class NodePower {
   /// more. It is part of each uncertainty.
   void collect(results::Trial& trial, std::chrono::steady_clock::time_point first_step,
                std::chrono::steady_clock::time_point last_step) const;
-  /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none
+  /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt if none
   /// answers. Not between begin() and end().
   std::optional<double> hottest_c() const;
   /// How long idle power is to be measured: a second; two update periods where a counted meter is slower; ten seconds

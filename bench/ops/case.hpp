@@ -38,7 +38,7 @@ class Case {
   models::Stream& stream() { return *stream_; }
 
   std::function<void()> run;  ///< enqueues the operator once
-  double flops = 0;           ///< of one run: model FLOPs of the pass; 0 where none are counted
+  double flops = 0;           ///< of one run: model FLOPs of the pass; 0 if none are counted
   double bytes = 0;           ///< of one run: operands read and written once each
   std::string label;          ///< shape, and the plan's choice
 
@@ -58,7 +58,7 @@ struct Entry {
   std::function<std::unique_ptr<Case>(models::Device&, models::Precision)> make;
   Multiplies multiplies = Multiplies::nothing;
 
-  /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it stands.
+  /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it is listed.
   bool repeats(models::Precision precision) const {
     if (precision == models::Precision::fp8) return multiplies != Multiplies::in_all;
     return models::math(precision) != models::Math::standard && multiplies == Multiplies::nothing;

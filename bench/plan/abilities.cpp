@@ -79,7 +79,7 @@ std::string why_no_setting(power::KnobKind kind, double value, const Abilities& 
 std::string why_no_precision(const Point& point, const std::string& device, const Abilities& node) {
   const std::string& precision = point.precision;
   const bool is_everywhere = precision == "float32" || precision == "bf16";
-  const bool is_of_cpu = precision == "float32_bf16";  // where its library has it, which only a run can tell
+  const bool is_of_cpu = precision == "float32_bf16";  // where its library has it, which only a run can show
   if (device != "reference" && !is_everywhere && is_of_cpu != (device == "cpu"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
   if (const std::string why = models::why_no_fp8(point.network); precision == "fp8" && !why.empty())
@@ -89,7 +89,7 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   return {};
 }
 
-/// Whether the CPU multiplies bf16, as the kernel tells its flags; nullopt where it tells none.
+/// Whether the CPU multiplies bf16, by the flags that the kernel lists; nullopt if it lists none.
 std::optional<bool> has_bf16() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string row; std::getline(file, row);) {

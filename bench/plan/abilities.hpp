@@ -18,7 +18,7 @@ struct KnobAbility {
   std::string domain;
   bool writable = false;
   double minimum = 0, maximum = 0;  ///< of numbers
-  std::vector<double> values;       ///< ascending; empty where anything between the two is taken
+  std::vector<double> values;       ///< ascending; empty if anything between the two is taken
   std::string reason, detail;       ///< why it is not writable
 };
 
@@ -32,16 +32,16 @@ struct Abilities {
   std::map<std::string, std::string> power_unknown;  ///< by scope: the counted meter that states no greatest power
 };
 
-/// This node's; empty where it has none.
+/// This node's; empty if it has none.
 std::string host_name();
 /// This node's.
 Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const std::vector<power::KnobFinding>& knobs);
 /// Of what `trainwatt probe --json` writes. Throws UsageError that names `path`.
 Abilities abilities_from_json(const std::string& path, const std::string& text);
 
-/// Why the node cannot set the point's settings; empty where it can, and where it has none.
+/// Why the node cannot set the point's settings; empty if it can, and where it has none.
 std::string setting_obstacle(const Point& point, const Abilities& node);
-/// Why the node cannot do the point, with what would help; empty where nothing is known that speaks against it. Of the
+/// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the
 /// memory only what weights, gradients and the optimizer's state of `ranks_per_node` ranks take is counted.
 std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node);
 

@@ -32,10 +32,11 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
 void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std::optional<std::int64_t> global) {
   const auto norms = point.network.shape->norms(1, std::max<std::int64_t>(1, point.network.default_seq_len));
   if (std::ranges::any_of(norms, [](const models::Norm& norm) { return norm.kind == models::Norm::Kind::batch; }))
-    throw UsageError("option-does-not-apply", "micro_batch",
-                     fmt::format("{} auto: does not apply to {}: its batch norm computes over the micro-batch, which is "
-                                 "a part of the workload: give a number",
-                                 key_ref("micro_batch"), point.network.name));
+    throw UsageError(
+        "option-does-not-apply", "micro_batch",
+        fmt::format("{} auto: does not apply to {}: its batch norm computes over the micro-batch, which is "
+                    "a part of the workload: give a number",
+                    key_ref("micro_batch"), point.network.name));
   if (!global && point.task) global = point.task->global_batch;
   if (accumulate && global)
     throw UsageError("options-conflict", "accumulate",

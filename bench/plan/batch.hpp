@@ -18,8 +18,8 @@ class Indivisible : public UsageError {
   std::string advice;
 };
 
-/// micro × accumulate × ranks = global: two of the three given (or defaulted) determine the last. Throws UsageError, and
-/// Indivisible where the ranks cannot share it out.
+/// micro × accumulate × ranks = global: two of the three given (or defaulted) determine the last. Throws UsageError,
+/// and Indivisible where the ranks cannot share it out.
 void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
                  std::optional<std::int64_t> global);
 /// `--micro-batch auto`: size 1 until another is found. Throws likewise, and where the network has batch norm.

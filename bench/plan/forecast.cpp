@@ -47,7 +47,7 @@ std::string kind_of(const std::string& obstacle) {
   return obstacle.substr(0, blank) + obstacle.substr(colon);
 }
 
-/// "about 9600 steps, 24000 at most": of the points whose pace nobody knows.
+/// "about 9600 steps, 24000 at most": of the points whose pace is not known.
 std::string steps_of_unknown(const Forecast& forecast) {
   double most = 0, likely = 0;
   bool is_likely = true;
@@ -84,6 +84,69 @@ std::string refusals(const Forecast& forecast, std::size_t width) {
     out += std::string(6, ' ') + text::wrap(why, width, 6) + "\n";
   }
   return out;
+}
+
+/// The points that can run with their times, then those that cannot.
+std::string point_lines(const Forecast& forecast, std::size_t width) {
+  std::string out;
+  std::size_t id_width = 5, time_width = 4;
+  for (const PointForecast& point : forecast.points) {
+    if (!point.obstacle.empty()) continue;
+    id_width = std::max(id_width, text::columns(point.id));
+    time_width = std::max(time_width, text::columns(time_of(point)));
+  }
+  const auto row = [&](const std::string& id, const std::string& time) {
+    if (2 + id_width + 2 + time_width <= width)
+      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
+    else
+      out += fmt::format("  {}\n      {}\n", id, time);
+  };
+  row("point", "time");
+  for (const PointForecast& point : forecast.points)
+    if (point.obstacle.empty()) row(point.id, time_of(point));
+  return out + refusals(forecast, width) + "\n";
+}
+
+std::string time_line(const Forecast& forecast) {
+  const double seconds = forecast.seconds();
+  const std::optional<double> likely = forecast.likely_seconds();
+  const std::string nodes = count(forecast.nodes, "node");
+  const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
+  const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
+  std::string time;
+  if (forecast.runs() > forecast.unknown())
+    time = likely
+               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
+                             text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
+                             node_hours(seconds))
+               : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
+  if (forecast.unknown() > 0)
+    time += fmt::format(
+        "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
+        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast));
+  return time.empty() ? "none: no point can run" : time;
+}
+
+std::string energy_line(const Forecast& forecast) {
+  if (forecast.maximum_power_w.empty()) return "not known: " + forecast.power_reason;
+  if (forecast.unknown() > 0) return "not known, because the time is not known";
+  const double seconds = forecast.seconds();
+  const std::optional<double> likely = forecast.likely_seconds();
+  const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
+  std::string energy;
+  for (const auto& [scope, watts] : forecast.maximum_power_w) {
+    if (!energy.empty()) energy += "; ";
+    if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
+      energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
+    else
+      energy +=
+          fmt::format("{}: at most {} ({} W a node)", scope,
+                      likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
+                                           text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
+                             : joules_in(watts, seconds) + " in that time",
+                      text::significant(watts));
+  }
+  return energy;
 }
 
 }  // namespace
@@ -186,73 +249,6 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
     return fmt::format("it needs {} energy, and no meter measures it", fmt::join(telling, " or "));
   return {};
 }
-
-namespace {
-
-/// The points that can run with their times, then those that cannot.
-std::string point_lines(const Forecast& forecast, std::size_t width) {
-  std::string out;
-  std::size_t id_width = 5, time_width = 4;
-  for (const PointForecast& point : forecast.points) {
-    if (!point.obstacle.empty()) continue;
-    id_width = std::max(id_width, text::columns(point.id));
-    time_width = std::max(time_width, text::columns(time_of(point)));
-  }
-  const auto row = [&](const std::string& id, const std::string& time) {
-    if (2 + id_width + 2 + time_width <= width)
-      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
-    else
-      out += fmt::format("  {}\n      {}\n", id, time);
-  };
-  row("point", "time");
-  for (const PointForecast& point : forecast.points)
-    if (point.obstacle.empty()) row(point.id, time_of(point));
-  return out + refusals(forecast, width) + "\n";
-}
-
-std::string time_line(const Forecast& forecast) {
-  const double seconds = forecast.seconds();
-  const std::optional<double> likely = forecast.likely_seconds();
-  const std::string nodes = count(forecast.nodes, "node");
-  const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
-  const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
-  std::string time;
-  if (forecast.runs() > forecast.unknown())
-    time = likely
-               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
-                             text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
-                             node_hours(seconds))
-               : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
-  if (forecast.unknown() > 0)
-    time += fmt::format(
-        "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
-        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast));
-  return time.empty() ? "none: no point can run" : time;
-}
-
-std::string energy_line(const Forecast& forecast) {
-  if (forecast.maximum_power_w.empty()) return "not known: " + forecast.power_reason;
-  if (forecast.unknown() > 0) return "not known, because the time is not known";
-  const double seconds = forecast.seconds();
-  const std::optional<double> likely = forecast.likely_seconds();
-  const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
-  std::string energy;
-  for (const auto& [scope, watts] : forecast.maximum_power_w) {
-    if (!energy.empty()) energy += "; ";
-    if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
-      energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
-    else
-      energy +=
-          fmt::format("{}: at most {} ({} W a node)", scope,
-                      likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
-                                           text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
-                             : joules_in(watts, seconds) + " in that time",
-                      text::significant(watts));
-  }
-  return energy;
-}
-
-}  // namespace
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
   const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;

@@ -11,17 +11,17 @@
 
 namespace tw::bench {
 
-/// How long one optimizer step of a point takes, in seconds; nullopt where nobody knows.
+/// How long one optimizer step of a point takes, in seconds; nullopt if unknown.
 using StepSeconds = std::function<std::optional<double>(const Point&)>;
 
 struct PointForecast {
   std::string id;
-  std::string obstacle;           ///< why it cannot run here; empty: nothing is known that speaks against it
-  std::optional<double> seconds;  ///< of one that runs; nullopt: it ends at a step or a target, whose pace nobody knows
+  std::string obstacle;           ///< why it cannot run here; empty: no obstacle is known
+  std::optional<double> seconds;  ///< of one that runs; nullopt: it ends at a step or a target, whose pace is not known
   bool is_most = false;           ///< the seconds are those of a run that misses its target
-  std::optional<double> likely_seconds;  ///< of one that reaches it where the reference curves do; nullopt: none is of it
+  std::optional<double> likely_seconds;  ///< if it reaches the target as the reference curves do; nullopt: no curve
   std::optional<double> most_steps, likely_steps;  ///< of the optimizer, of all seeds or trials; likewise
-  bool is_least = false;          ///< nobody knows how long a step takes, which a window waits for
+  bool is_least = false;          ///< the time of a step is not known, and a window waits for its last one
 };
 
 struct Forecast {
@@ -31,29 +31,29 @@ struct Forecast {
   std::map<std::string, std::string> power_unknown;  ///< of these scopes a meter, here named, states no greatest power
   std::string power_reason;                          ///< why there is none
   std::optional<std::size_t> likely_looks;           ///< points that a search is likely to measure, of all workloads
-  std::string search_obstacle;  ///< why the search cannot run; empty: nothing is known that speaks against it
+  std::string search_obstacle;  ///< why the search cannot run; empty: no obstacle is known
 
   int runs() const;        ///< points without an obstacle
   int unknown() const;     ///< of these those whose time is not known
   double seconds() const;  ///< of those whose time is known; of a search of the likely looks
-  /// The same where runs reach their targets as the reference curves do; nullopt where there is no such curve, or no target.
+  /// The same if runs reach their targets as the reference curves do; nullopt without such a curve or a target.
   std::optional<double> likely_seconds() const;
   bool is_most() const;    ///< some of them are upper bounds
   bool is_least() const;   ///< some of them are lower bounds
 };
 
 /// Time of one point that is measured in windows: set-up, the products timed alone, warm-up, trials, each of whole
-/// steps of `step_seconds`. nullopt where steps or a target end it.
+/// steps of `step_seconds`. nullopt if steps or a target end it.
 std::optional<double> window_seconds_of(const Measurement& measurement, double step_seconds = 0);
 
 /// `why_not`: an obstacle of a point, or nothing.
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
                   const StepSeconds& step_seconds);
 
-/// Why a plan's search cannot run where these meters answer; empty where it can, and without a search.
+/// Why a plan's search cannot run where these meters answer; empty if it can, and without a search.
 std::string search_obstacle(const RunPlan& plan, const Forecast& forecast);
 
-/// The points as a table, those that are refused for one reason together, then what they take together; `width` columns.
+/// The points as a table, those with the same obstacle together, then the totals; `width` columns.
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width);
 std::string forecast_json(const RunPlan& plan, const Forecast& forecast);
 

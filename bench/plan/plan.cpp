@@ -110,7 +110,7 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
     return found == point.setting.end() ? std::nullopt : std::optional(found->second);
   };
   std::map<power::KnobKind, std::map<std::optional<double>, std::size_t>>
-      written;  // values in the order in which they stand
+      written;  // values in the order given
   for (const power::KnobKind kind : settings_by_cost)
     for (const Point& point : points) written[kind].emplace(value_of(point, kind), written[kind].size());
   // By name among equals: the order is then one of the plan's contents alone.
@@ -201,7 +201,7 @@ double combinations_of(const Axes& axes, bool with_found) {
   return (settings + (with_found ? 1 : 0)) * others;
 }
 
-/// Throws UsageError where all grids together have over 100,000 combinations: these may not even fit into memory.
+/// Throws UsageError if all grids together have over 100,000 combinations: these may not even fit into memory.
 void check_grids(const Request& request) {
   constexpr double most_points = 100'000;
   double all = 0;
@@ -214,7 +214,7 @@ void check_grids(const Request& request) {
                     all < 1e9 ? fmt::format("{:.0f}", all) : fmt::format("about 10^{:.0f}", std::log10(all))));
 }
 
-/// "accumulate lists 1 twice", by key_ref(): the axis that makes a point a second time; empty where none does.
+/// "accumulate lists 1 twice", by key_ref(): the axis that makes a point a second time; empty if none does.
 std::string listed_twice(const Axes& axes) {
   std::string found;
   const auto look = [&](const char* key, auto values) {

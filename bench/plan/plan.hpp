@@ -51,9 +51,9 @@ struct RunPlan : RunSettings {
 
 /// Determines every point for `ranks` ranks, or as many of them as the axes say, on `device`, in the order in which
 /// they are run: settings outermost, those first that take longest to change, with values as written; under one setting
-/// an order drawn from the seed. Throws UsageError, of a config in its words: over 100,000 combinations, unknown network
-/// or precision, over-determined batch, a sequence longer than the network's. Combinations whose batch the ranks cannot
-/// share out are left out; where nothing else is left, that is thrown.
+/// an order drawn from the seed. Throws UsageError, for a config with its keys: over 100,000 combinations, unknown
+/// network or precision, over-determined batch, a sequence longer than the network's. Combinations whose batch the
+/// ranks cannot divide are left out; if no other is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 
 /// The automatic point at a size: its id stays. Why it cannot have that size is in `why`, and then nullopt.

@@ -24,7 +24,7 @@ results::Target target_of(const Point& point, const results::Workload& workload)
 }
 
 std::optional<double> reference_steps(const Point& point) {
-  results::Workload workload;  // what the reference is held against
+  results::Workload workload;  // what the reference is compared with
   workload.model = point.network.name;
   workload.layers = point.layers;
   workload.micro_batch = point.micro_batch;

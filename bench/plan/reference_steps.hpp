@@ -1,4 +1,4 @@
-// What a run to a target is held against, and how many steps it is therefore likely to take.
+// What a run to a target is compared with, and how many steps it is therefore likely to take.
 #pragma once
 
 #include <optional>

@@ -100,7 +100,7 @@ class Finder {
       if (const auto known = ranks_.find(*at); known == ranks_.end() || known->second < nowhere) places.push_back(*at);
     return places;
   }
-  /// To the best place that a Fibonacci search over the line finds; false where it stays. What turns out not to count
+  /// To the best place that a Fibonacci search over the line finds; false if it stays. What turns out not to count
   /// says nothing about where the best lies: the line is then searched anew without it.
   bool along(const Place& step) {
     const std::vector<std::size_t> before = at_;
@@ -116,7 +116,7 @@ class Finder {
     at_ = *best;
     return true;
   }
-  /// With F(k) > n each comparison takes one new look. False where a look told that its place does not count.
+  /// With F(k) > n each comparison takes one new look. False if a look told that its place does not count.
   bool narrow(const std::vector<std::vector<std::size_t>>& places, const Place& step) {
     const std::size_t n = places.size();
     const auto counts = [&](std::size_t place) {

@@ -18,7 +18,7 @@ struct SearchSpace {
   std::vector<std::vector<double>> values;                 ///< of each kind, ascending
   std::map<std::vector<std::size_t>, std::size_t> points;  ///< places in the plan, by place along each kind
 };
-/// Of all workloads, in the order of the plan. Throws UsageError where some combination is not in the plan.
+/// Of all workloads, in the order of the plan. Throws UsageError if some combination is not in the plan.
 std::vector<SearchSpace> search_spaces(const RunPlan& plan);
 
 /// How many points a search over this space is likely to measure, those at the found settings and the two once more

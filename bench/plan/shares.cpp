@@ -13,7 +13,7 @@
 namespace tw::bench {
 namespace {
 
-/// What every device of the kind takes; nullopt where none tells.
+/// What every device of the kind takes; nullopt if none reports it.
 std::optional<KnobAbility> range_of(power::KnobKind kind, const std::vector<KnobAbility>& knobs) {
   std::optional<KnobAbility> common;
   for (const KnobAbility& knob : knobs) {

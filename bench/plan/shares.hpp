@@ -14,7 +14,7 @@ bool has_shares(const Request& request);
 
 /// Puts values in the place of shares: of what all devices of a kind take, the nearest that they list, else a whole
 /// number of MHz or W. Of `Axes::clock` too, where the clock of what trains on `device` has a range; else it stays, and
-/// make_plan leaves its points out. Throws UsageError where no device tells the range of a set point given as a share.
+/// make_plan leaves its points out. Throws UsageError if no device reports the range of a set point given as a share.
 void resolve_shares(Request& request, const std::string& device, const std::vector<KnobAbility>& knobs);
 
 /// Ranges as text, for other ranks.

@@ -16,7 +16,7 @@ std::string with_code(std::string_view code, std::string_view text);
 /// `text` less its code.
 std::string_view without_code(std::string_view text);
 
-/// The code that `text` carries; empty where it carries none.
+/// The code that `text` carries; empty if it carries none.
 std::string_view code_of(std::string_view text);
 
 /// what() with its code; of an exception that carries none, that of its type.

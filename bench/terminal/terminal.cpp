@@ -38,7 +38,7 @@ std::string last_of(const std::string& text, std::size_t count) {
 
 /// An option with its description, or a paragraph.
 struct Entry {
-  std::string name;  ///< of an option, as it stands; empty: a paragraph
+  std::string name;  ///< of an option, as printed; empty: a paragraph
   std::string text;
 };
 
@@ -100,9 +100,11 @@ std::string help_within(const std::string& help, std::size_t width, std::size_t 
       entry = Entry{"", words};
     } else {
       end_entry();
-      const bool beside = line.size() > column && line[column - 1] == ' ' && line.compare(column, line.npos, "...") != 0;
+      const bool beside =
+          line.size() > column && line[column - 1] == ' ' && line.compare(column, line.npos, "...") != 0;
       const std::string name = beside ? line.substr(0, column) : line;
-      entry = Entry{name.substr(0, name.find_last_not_of(' ') + 1), beside ? without_surrounding_spaces(line.substr(column)) : ""};
+      entry = Entry{name.substr(0, name.find_last_not_of(' ') + 1),
+                    beside ? without_surrounding_spaces(line.substr(column)) : ""};
     }
   }
   end_entry();

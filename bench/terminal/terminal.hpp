@@ -7,7 +7,7 @@
 
 namespace tw::bench {
 
-/// Columns of the terminal behind this descriptor, from 40 to 200; nullopt where there is none, or it does not say.
+/// Columns of the terminal behind this descriptor, from 40 to 200; nullopt if there is none, or it does not say.
 std::optional<int> terminal_width(int descriptor);
 
 /// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with a code.

@@ -81,7 +81,7 @@ void check_points(const fs::path& folder, const results::Report& report, bool fo
     say_warning(with_code("no-points", name + ": no point of this run is valid: no comparison takes any of it"));
 }
 
-/// Of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is said.
+/// Of one run, before it is packed; nullopt if its report is not good and `force` was not given, which is said.
 std::optional<results::BundleFiles> bundle_of(const fs::path& folder, bool force) {
   const results::BundleFiles run = files_of(folder);
   // As the buyer will: what the files say of each other too.

@@ -91,11 +91,11 @@ int compare_reports(const CompareCommand& command) {
   const results::Comparison comparison = compared(systems, options);
   const std::vector<results::RuleCheck> checks =
       rules ? results::check_baseline(*rules, systems, comparison) : std::vector<results::RuleCheck>();
+  const results::TableStyle style = terminal_style(command.look.width, command.look.ascii);
   fmt::print("{}", command.as_json       ? results::comparison_json(comparison, checks)
                    : command.as_markdown ? results::comparison_markdown(comparison)
                    : command.as_csv      ? results::comparison_csv(comparison)
-                                         : results::comparison_text(
-                                               comparison, checks, terminal_style(command.look.width, command.look.ascii)));
+                                         : results::comparison_text(comparison, checks, style));
   if (!rules) return code_of(comparison);
   const int of_rules = code_of_rules(checks, comparison), of_tender = comparison.is_tender ? code_of(comparison) : 0;
   return of_rules == 0 ? of_tender : of_rules;  // 1 of a violated rule is worse than the 4 of either

@@ -36,10 +36,10 @@ int cost(const CostOptions& command) {
   const std::vector<std::string> doubts = joule_doubts(loaded.validation);
   if (!doubts.empty()) {
     const std::string text = fmt::format(
-        "{}: the electricity (kWh, CO2 and its cost) rests on {} reading{} that the power samples beside it do not confirm, "
-        "the first {}: measure again, or with another meter",
-        command.path, doubts.size(), doubts.size() == 1 ? "" : "s", doubts.front());
-    fmt::print(stderr, "{}\n", results::text::printable(warning_line("trainwatt", with_code("energy-doubtful", text))));
+        "{}: the electricity (kWh, CO2 and its cost) rests on {} that the power samples beside it do not confirm, the "
+        "first {}: measure again, or with another meter",
+        command.path, results::text::count(doubts.size(), "reading"), doubts.front());
+    say_warning(results::text::printable(with_code("energy-doubtful", text)));
   }
   fmt::print("{}", command.json ? results::cost_json(report)
                                 : results::cost_text(report, terminal_style(command.look.width, command.look.ascii)));

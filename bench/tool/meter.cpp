@@ -1,9 +1,13 @@
 // `trainwatt meter -- CMD`: the joules of any command, in a report like any other.
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -12,6 +16,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/node_power/node_power.hpp"
@@ -20,7 +25,7 @@
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
-#include "bench/tool/meter/new_folders.hpp"
+#include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/meter/output_parser.hpp"
 #include "bench/tool/meter/rendezvous.hpp"
 #include "bench/tool/meter/run_command.hpp"
@@ -57,6 +62,67 @@ void say(const std::string& what) { fmt::print(stderr, "{}: {}\n", program, resu
 fs::path out_folder(const std::string& wanted, const Place& place) {
   if (wanted.empty()) return utc_now("out/meter-{:%Y%m%dT%H%M%SZ}") + (place.ranks != 1 ? "-" + host_name() : "");
   return place.ranks != 1 ? fs::path(wanted) / host_name() : fs::path(wanted);  // a folder for each node's reader
+}
+
+/// A folder for a report, with those above it that were made for it; those that are empty go again unless they are
+/// kept. It is locked meanwhile, so that an empty one is known to have no owner: a process that was killed has left it.
+class NewFolders {
+ public:
+  NewFolders(fs::path folder, std::vector<fs::path> made);
+  ~NewFolders();
+  NewFolders(NewFolders&& other) noexcept;
+  NewFolders& operator=(NewFolders&&) = delete;
+  bool is_ours() const { return is_ours_; }
+  const fs::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  std::vector<fs::path> made_;
+  int lock_ = -1;
+  bool is_ours_ = false, kept_ = false;
+};
+
+NewFolders::NewFolders(fs::path folder, std::vector<fs::path> made) : path_(std::move(folder)), made_(std::move(made)) {
+  lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  is_ours_ = lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0;
+  // Not every file system locks folders; no other process uses one that was created just now.
+  if (!is_ours_ && !made_.empty() && errno != EWOULDBLOCK) is_ours_ = true;
+  std::error_code error;
+  is_ours_ = is_ours_ && fs::is_empty(path_, error) && !error;
+}
+
+NewFolders::~NewFolders() {
+  std::error_code ignored;
+  if (!kept_ && is_ours_)
+    for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
+  if (lock_ >= 0) close(lock_);
+}
+
+NewFolders::NewFolders(NewFolders&& other) noexcept
+    : path_(std::move(other.path_)),
+      made_(std::exchange(other.made_, {})),
+      lock_(std::exchange(other.lock_, -1)),
+      is_ours_(other.is_ours_),
+      kept_(other.kept_) {}
+
+/// Makes this folder, and what is missing above it, or takes an empty one. `may_number`: where it is there already,
+/// another one with a number behind its name. Throws UsageError and EnvironmentError that name --out.
+NewFolders new_out_folder(const fs::path& wanted, bool may_number) {
+  try {
+    std::vector<fs::path> made = results::create_new_folder(wanted);
+    for (int i = 2; made.empty() && may_number; ++i)
+      made = results::create_new_folder(fmt::format("{}-{}", wanted.string(), i));
+    const fs::path folder = made.empty() ? wanted : made.back();
+    NewFolders folders(folder, std::move(made));
+    if (!folders.is_ours())
+      throw UsageError("file-exists", wanted.string() +
+                                          ": the folder exists and is not empty, or another command uses it: "
+                                          "choose another folder with --out");
+    return folders;
+  } catch (const std::system_error& error) {
+    throw EnvironmentError("not-written", why_not_written(wanted, error, "--out"));
+  }
 }
 
 /// What a command did, as its exit code and what it says of itself.

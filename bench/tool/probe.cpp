@@ -35,7 +35,7 @@ constexpr std::size_t name_width = 22, state_width = 13;
 
 std::size_t width() { return terminal_style().width; }
 
-/// What it takes to make something available, with what it is for. Equal grants stand once.
+/// What it takes to make something available, with what it is for. Equal grants are listed once.
 class Grants {
  public:
   void add(const std::string& grant, const std::string& what) {

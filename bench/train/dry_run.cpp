@@ -24,7 +24,7 @@ constexpr int timed_steps = 5;
 constexpr double long_step_seconds = 5;
 
 /// The least of the seconds of a few steps, the slowest rank's of each (collective): another program's bursts make
-/// single ones many times as long. nullopt where the point does not come so far. `measurement` is that of the context's
+/// single ones many times as long. nullopt if the point does not come so far. `measurement` is that of the context's
 /// plan.
 std::optional<double> time_a_step(RunContext& context, const Point& point, Measurement& measurement) {
   try {

@@ -1,4 +1,4 @@
-// What a run would do, said before it does anything.
+// --dry-run: what a run would do.
 #pragma once
 
 #include "bench/plan/plan.hpp"
@@ -8,9 +8,9 @@
 
 namespace tw::bench {
 
-/// Prints the points of the plan, those that this job's ranks, device, memory and knobs cannot do, and the time, node-hours
-/// and energy of the others. Where steps or a target end a point, it is built and takes a few steps, to know its pace; nothing
-/// is set, nothing is written (collective).
+/// Prints the points of the plan, which of them this job's ranks, device, memory or knobs cannot do, and the time,
+/// node-hours and energy of the others. A point that ends at steps or a target is built and takes a few steps, to know
+/// its pace; no setting is changed and no file is written (collective).
 void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const Options& options);
 
 }  // namespace tw::bench

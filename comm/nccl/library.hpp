@@ -22,7 +22,7 @@ enum Operation : int { sum = 0, maximum = 2 };
 class Library : models::VendorLibrary {
  public:
   static constexpr const char* default_name = "libnccl.so.2";
-  /// Null where the library is not there or lacks a function; `why` then says so.
+  /// Null if the library is not there or lacks a function; `why` then says so.
   static std::shared_ptr<const Library> open(std::string* why, const char* name = default_name);
 
 #define TW_NCCL(name, parameters) int(*name) parameters = nullptr;

@@ -12,7 +12,8 @@ bool same_shape(const Product& a, const Product& b) {
   return a.kind == b.kind && a.rows == b.rows && a.in_features == b.in_features && a.out_features == b.out_features &&
          a.batch == b.batch && a.height == b.height && a.width == b.width && a.in_channels == b.in_channels &&
          a.out_channels == b.out_channels && a.kernel == b.kernel && a.stride == b.stride && a.padding == b.padding &&
-         a.seq == b.seq && a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.backward_input == b.backward_input;
+         a.seq == b.seq && a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim &&
+         a.backward_input == b.backward_input;
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ struct LayerNormBackward {
   Tensor d_gamma, d_beta;       // float32 (width)
   bool accumulate = false;      ///< d_gamma, d_beta: += instead of =
 };
-struct RmsNormForward {         // s = x + residual; y = s·rstd·gamma, rstd = 1/sqrt(mean(s²) + epsilon) (arXiv 1910.07467)
+struct RmsNormForward {         // s = x + residual; y = s·rstd·gamma, rstd = 1/sqrt(mean(s²) + epsilon)
+                                // (arXiv 1910.07467)
   Tensor x;                     // T (rows, width)
   Tensor residual;              // T (rows, width); optional
   Tensor sum;                   // T (rows, width): s; required where residual is given, may alias x or residual
@@ -134,8 +135,8 @@ struct AveragePoolBackward {
   Tensor dy;                    // T (batch, channels)
   Tensor dx;                    // T (batch, height, width, channels)
 };
-struct Rotary {                 // rotary positions (arXiv 2104.09864), rotate-half form: of each head of a position, the
-                                // pair (i, i + head_dim/2) is turned by the angle of that position and frequency i
+struct Rotary {                 // rotary positions (arXiv 2104.09864), rotate-half form: of each head of a position,
+                                // the pair (i, i + head_dim/2) is turned by the angle of that position and frequency i
   Tensor x;                     // T (batch, seq, heads, head_dim), in place; head_dim even
   Tensor table;                 // float32 (max_seq ≥ seq, head_dim/2, 2): cos and sin of each angle
   std::int64_t rotated = 0;     ///< the first heads, in [1, heads]; the others (v of a packed tensor) are left
@@ -278,7 +279,7 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 struct AttentionForward {
-  Tensor qkv;                   // T (batch, seq, heads + 2·kv_heads, head_dim): one position's q heads, k heads, v heads
+  Tensor qkv;                   // T (batch, seq, heads + 2·kv_heads, head_dim): one position's q, k and v heads
   Tensor out;                   // T (batch, seq, heads, head_dim)
   Tensor log_sum_exp;           // float32 (batch, heads, seq): of the scaled, masked scores
 };

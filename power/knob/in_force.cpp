@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether somebody has the folder's lock: a run in another PID namespace is not found by its number. nullopt where it
+/// Whether somebody has the folder's lock: a run in another PID namespace is not found by its number. nullopt if it
 /// may not be looked at.
 std::optional<bool> is_locked(const fs::path& folder) {
   const Descriptor file(open((folder / "lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

@@ -1,4 +1,4 @@
-// What journals on this node tell of settings in force, for people who are about to measure under them.
+// What journals on this node tell of settings in force, for people who are about to measure.
 //
 // Looks at all folders in which runs journal what they set: this user's, and those of others as far as they may be
 // read (root's is readable by all; root reads everybody's). Nothing is touched, and what others wrote is told, never
@@ -28,7 +28,7 @@ std::vector<SettingsInForce> settings_in_force();
 
 /// "/run/trainwatt: gpu_clock_mhz 990 of nvml:GPU-…, held by trainwatt-train, process 4711 of user 0, which still runs"
 std::string describe(const SettingsInForce& settings);
-/// ": `trainwatt restore` restores them", or what else to do; empty where there is nothing.
+/// ": `trainwatt restore` restores them", or what else to do; empty if there is nothing.
 std::string remedy(const SettingsInForce& settings);
 
 /// Warnings of `host` about them: of runs that still work, or of other users; nothing of this process's own, and of

@@ -32,7 +32,7 @@ constexpr std::size_t largest_bytes = 16 << 20, largest_of_others = 64 << 10;
 /// What root has set concerns everybody on the node.
 mode_t file_mode() { return geteuid() == 0 ? 0644 : 0600; }
 
-/// Ours alone: of this user, written by nobody else, and not under a second name somewhere.
+/// Ours alone: of this user, written by no other user, and not under a second name somewhere.
 void check_trust(int fd, const fs::path& path, bool folder) {
   struct stat status {};
   if (fstat(fd, &status) != 0) fail(path);
@@ -119,7 +119,7 @@ Process look_at(const std::string& process) {
   return seen;
 }
 
-/// Of this process; empty where /proc is another PID namespace's, so that its numbers name others.
+/// Of this process; empty if /proc is another PID namespace's, so that its numbers name others.
 std::string pid_namespace() {
   std::error_code error;
   if (fs::read_symlink("/proc/self", error) != std::to_string(getpid())) return {};
@@ -141,7 +141,7 @@ std::string beginning(const std::string& text) {
                                      : "set TRAINWATT_RUN_DIR to a folder on this node"));
 }
 
-/// False where another has it for longer than so long.
+/// False if another has it for longer than so long.
 bool lock_file_of(int fd, const fs::path& path, std::chrono::milliseconds wait) {
   const auto deadline = std::chrono::steady_clock::now() + wait;
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -3,7 +3,7 @@
 //
 // The folder belongs to one user and is node-local: $TRAINWATT_RUN_DIR, else /run/trainwatt for root,
 // $XDG_RUNTIME_DIR/trainwatt or /tmp/trainwatt-UID for others. It and its files must belong to that user and be
-// writable by nobody else, symbolic links are not followed: what root replays was written by root. What root has set
+// writable by no other user, symbolic links are not followed: what root replays was written by root. What root has set
 // everybody may read, to be told of it. The lock is one for each folder. Ranks that set what no other process of their
 // node can have folders of their own, beside that one, in which the journals tell whose a device is. All of it is one
 // user's: two users who both may write the same knobs are kept apart by the scheduler. Locks are files that nobody else
@@ -67,7 +67,7 @@ struct JournalEntry {
 struct Journal {
   std::string boot_id;  ///< settings do not survive a reboot, but for RAPL's caps where that is a kexec
   Owner owner;
-  std::filesystem::path site;  ///< absolute; the file whose commands stand for some knobs; empty: none
+  std::filesystem::path site;  ///< absolute; the file whose commands are used as knobs; empty: none
   std::vector<JournalEntry> entries;
   std::map<std::string, std::string> programs = {};  ///< what that file's programs stood for (KnobOptions)
 };
@@ -104,26 +104,26 @@ struct Glance {
 };
 /// Of one of journal_folders().
 Glance glance_at_journal(const std::filesystem::path& folder);
-/// Of another's: what does not say that it is that user's is nobody's, and larger than 64 KiB only root's may be.
+/// Of another's: what does not say that it is that user's has no owner, and larger than 64 KiB only root's may be.
 Glance glance_at_journal(const OtherFolders::Folder& folder);
 
 /// An open folder. Its functions work on the folder that was checked, whatever its path comes to name.
 class JournalFolder {
  public:
-  /// Makes it where `create` is set. nullopt where it is not there. Throws JournalError where it is not ours alone.
+  /// Makes it where `create` is set. nullopt if it is not there. Throws JournalError if it is not ours alone.
   static std::optional<JournalFolder> open(const std::filesystem::path& path, bool create);
   const std::filesystem::path& path() const { return path_; }
-  /// Takes the lock, waiting at most so long; false where another has it. Dropped when the process ends, however that
+  /// Takes the lock, waiting at most so long; false if another has it. Dropped when the process ends, however that
   /// is.
   bool lock(std::chrono::milliseconds wait);
   bool locked() const { return lock_fd_.get() >= 0; }
   /// A second lock, `door`, held until this goes away: for a look at other folders' journals and an entry in one's own,
-  /// which nobody may do at the same time. False where another has it for longer than so long.
+  /// which nobody may do at the same time. False if another has it for longer than so long.
   bool close_door(std::chrono::milliseconds wait);
   /// Who took the lock last.
   std::optional<Owner> lock_owner() const;
 
-  /// nullopt where there is none.
+  /// nullopt if there is none.
   std::optional<Journal> read() const;
   /// On disk, whole, before it returns: temporary file, fsync, rename, fsync of the folder.
   void write(const Journal& journal) const;

@@ -57,7 +57,7 @@ std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   std::vector<KnobFinding> commands = site::find_knobs(options.site, options.programs);
   std::erase_if(all, [&](const KnobFinding& other) {
     return std::ranges::any_of(commands, [&](const KnobFinding& command) {
-      // One without a domain stands for all devices of its kind; and what is no knob gives way, too.
+      // One without a domain means all devices of its kind; and what is no knob gives way, too.
       return other.kind == command.kind &&
              (command.domain == site::whole_node || other.domain == command.domain || !other.knob);
     });

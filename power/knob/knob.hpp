@@ -20,7 +20,7 @@ const char* to_string(KnobKind kind);
 /// The inverse; nullopt for an unknown name.
 std::optional<KnobKind> knob_kind_from_string(const std::string& name);
 
-/// Of a kind whose set points are names (cpu_governor), all names; empty where they are numbers. A set point is then
+/// Of a kind whose set points are names (cpu_governor), all names; empty if they are numbers. A set point is then
 /// the place of its name in this list, counted from 1. Journals hold places: names are only ever added at the end.
 const std::vector<std::string>& names_of(KnobKind kind);
 /// "performance", or a number as people write it: "1305".
@@ -31,7 +31,7 @@ std::optional<double> set_point_of_name(KnobKind kind, const std::string& name);
 /// Set points that the hardware says it takes, in the unit of the kind.
 struct KnobRange {
   double minimum = 0, maximum = 0;
-  std::vector<double> values;  ///< ascending; empty where anything between the two is taken
+  std::vector<double> values;  ///< ascending; empty if anything between the two is taken
   bool is_default = false;     ///< the hardware states no limits: these are the program's, named in the knob's folder
 };
 
@@ -39,7 +39,7 @@ struct KnobRange {
 /// journal as it is.
 using KnobState = std::map<std::string, std::string>;
 
-/// A value of a saved state; nullopt where it is no whole number.
+/// A value of a saved state; nullopt if it is no whole number.
 std::optional<std::uint64_t> whole_number(const KnobState& state, const std::string& key);
 
 /// A set point that the hardware did not take. `reason`: "permission", "unsupported", "locked" (by the firmware),
@@ -55,7 +55,7 @@ struct Attempt {
   double requested = 0;
   std::optional<double> accepted;  ///< absent until the call has come back
   KnobState refused = {};          ///< what a call that threw has changed, as it read back: a clamped value is ours
-  /// What stood before the call, while it is under way: nobody has seen what it left, and the hardware may have made
+  /// The value before the call, while it is under way: what it left has not been read, and the hardware may have made
   /// anything of it.
   std::optional<KnobState> before = {};
 
@@ -67,7 +67,7 @@ struct Attempt {
 struct PutBack {
   bool changed = false;  ///< something was written; false: all was as found already, or is left
   bool reset = false;    ///< without a getter: brought to the hardware's default, which may not be what was found
-  std::string left;      ///< what somebody else has changed since and is left as it is, for people; empty if nothing
+  std::string left;      ///< what other programs have changed since and is left as it is, for people; empty if nothing
 };
 
 /// One set point of one device (or of all CPUs of a node). Used by one owner per node; functions throw
@@ -78,18 +78,18 @@ class Knob {
   virtual KnobKind kind() const = 0;
   virtual std::string domain() const = 0;  ///< "nvml:GPU-…", "cpu", "rapl:package-0"
   virtual KnobRange range() const = 0;
-  /// The set point now; nullopt where the hardware has no getter (GPU clock locks) or none is in force.
+  /// The set point now; nullopt if the hardware has no getter (GPU clock locks) or none is in force.
   virtual std::optional<double> get() = 0;
   /// Writes and reads back. Returns what the hardware accepted: `value`, but for rounding to its step. Throws
   /// NotApplied, after which the state may be partly written: the caller restores.
   virtual double set(double value) = 0;
-  /// What the hardware does at this moment: a clock in MHz, a power in W. Says something only under load. nullopt where
+  /// What the hardware does at this moment: a clock in MHz, a power in W. Says something only under load. nullopt if
   /// unreadable.
   virtual std::optional<double> observe() = 0;
   /// Everything that restore needs.
   virtual KnobState save() = 0;
   /// Whether what is in force now is what set(requested) left, which read back as `accepted`: only then may it be
-  /// restored, since otherwise somebody else has changed it since. Without a getter: true.
+  /// restored, since otherwise another program has changed it since. Without a getter: true.
   virtual bool is_ours(double requested, double accepted) = 0;
   /// Why somebody else's setting seems to be in force that save() cannot keep, so that restore() would undo it; empty
   /// where none is evident. For knobs without a getter; says most under load.
@@ -104,7 +104,7 @@ class Knob {
   /// The programs that it runs, by the names that the site's file has for them: a journal keeps where they were found.
   virtual std::map<std::string, std::string> programs() const { return {}; }
   /// Before another set(): what somebody else has changed since the last one left the state `ours` counts as found from
-  /// now on. Puts it into `found`, and returns it for people; empty where nothing was changed, or back to what was
+  /// now on. Puts it into `found`, and returns it for people; empty if nothing was changed, or back to what was
   /// found.
   virtual std::string adopt(KnobState& found, const KnobState& ours, const KnobState& now) const;
 };
@@ -113,7 +113,7 @@ class Knob {
 struct KnobFinding {
   KnobKind kind = KnobKind::gpu_clock;
   std::string domain = {};
-  std::unique_ptr<Knob> knob = {};  ///< null where there is none; there but not writable: a knob with a reason
+  std::unique_ptr<Knob> knob = {};  ///< null if there is none; there but not writable: a knob with a reason
   std::string reason = {};  ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
   std::string detail = {};  ///< one line for people
   std::string grant = {};   ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …

@@ -50,7 +50,7 @@ class KnobWatch {
     Clock::time_point next_look = {};
     std::optional<KnobChange> change = {};
   };
-  /// False where it could not be read.
+  /// False if it could not be read.
   bool read(Entry& entry);
 
   std::vector<Entry> knobs_;

@@ -115,7 +115,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
     // A cap in a register stays over kexec, which is another boot, too: it is put back where it is still ours.
     std::erase_if(journal->entries, [](const JournalEntry& entry) { return entry.kind != KnobKind::cpu_power_limit; });
     for (JournalEntry& entry : journal->entries)
-      for (Attempt& attempt : entry.attempts) attempt.before.reset();  // of what nobody has seen nothing can be ours
+      for (Attempt& attempt : entry.attempts) attempt.before.reset();  // what was not read back cannot be ours
   }
   if (journal->entries.empty() && !is_of_this_boot) {
     report.discarded = true;

@@ -20,7 +20,7 @@ struct RestoredSetting {
     put_back,  ///< as found again
     as_found,  ///< was so already
     reset,     ///< has no getter: at the hardware's default now
-    left,      ///< somebody else has changed it since
+    left,      ///< another program has changed it since
     absent,    ///< this process finds no such device: stays in the journal
     failed     ///< stays in the journal
   };
@@ -46,7 +46,7 @@ struct RestoreReport {
   bool overruled = false;                 ///< the run that holds them still lives
   std::vector<RestoredSetting> settings;  ///< last applied first
   bool complete() const;                  ///< nothing absent or failed: the journal is gone
-  const RestoredSetting* first_kept() const;  ///< the first that is absent or failed; null where none is
+  const RestoredSetting* first_kept() const;  ///< the first that is absent or failed; null if none is
 };
 
 /// Whether a folder's lock is that of the run whose journal is in it, and that run is not known to be dead. Somebody
@@ -58,7 +58,7 @@ bool is_held_by_a_run(JournalFolder& folder);
 /// of …)"; of one that is dead, that another process has its lock.
 std::string who_holds(const JournalFolder& folder);
 
-/// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed
+/// The folder must be locked by the caller (or its owner be overruled). nullopt if it has no journal. What failed
 /// stays in it. Throws as JournalFolder's functions.
 std::optional<RestoreReport> restore_from(const JournalFolder& folder, const KnobFinder& find);
 

@@ -15,11 +15,11 @@ void close_refused(Knob& knob, Attempt& attempt) {
     for (const auto& [key, value] : knob.save())
       if (attempt.has_left(key, value)) attempt.refused[key] = value;
     attempt.before.reset();
-  } catch (const std::exception&) {  // nobody has seen what it left: as if it were under way
+  } catch (const std::exception&) {  // what it left has not been read: as if it were under way
   }
 }
 
-/// nullopt where it cannot be read.
+/// nullopt if it cannot be read.
 std::optional<KnobState> state_of(Knob& knob) {
   try {
     return knob.save();

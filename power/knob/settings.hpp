@@ -54,7 +54,7 @@ struct SettingsOptions {
 
 class Settings {
  public:
-  /// First puts back what runs that are dead have left; what came of it stands in recovered(). Throws nothing for it: a
+  /// First puts back what runs that are dead have left; recovered() has the result. Throws nothing for it: a
   /// run that sets nothing may go on.
   explicit Settings(std::vector<KnobFinding> found, SettingsOptions options = {});
   ~Settings();  ///< restore_all(); what failed stays in the journal, for `trainwatt restore`
@@ -68,8 +68,8 @@ class Settings {
 
   /// Brings all devices of each kind to its value, and what an earlier call has set and this one does not name back to
   /// what was found. One entry for each device, or for each finding that says why there is none; and one for each that
-  /// is not named and is not as it was found again: "not_restored", or "left", since somebody else has changed it.
-  /// Throws SettingsHeld where another run holds settings in this folder, or one of these devices in another,
+  /// is not named and is not as it was found again: "not_restored", or "left", since another program has changed it.
+  /// Throws SettingsHeld if another run holds settings in this folder, or one of these devices in another,
   /// JournalError or std::system_error where the journal cannot be kept: before anything new was written to the
   /// hardware, or later, and then restore_all() puts back what was.
   std::vector<AppliedSetting> apply(const std::map<KnobKind, double>& wanted);

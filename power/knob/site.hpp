@@ -21,7 +21,7 @@
 // runs the program by this path. A knob whose programs are not there, or not executable, cannot be turned: its finding
 // has the reason, and nothing is run. Of an output the first and the last 32 KiB are looked at. A command that ends
 // with another code than 0, says what `refused` matches, or takes over a minute, has refused. For root the file and the
-// programs that it names must belong to root and be writable by nobody else, since they are run; what else their
+// programs that it names must belong to root and be writable by no other user, since they are run; what else their
 // folders let others do is the site's to see to.
 #pragma once
 
@@ -42,7 +42,7 @@ struct SiteError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// `programs`: where those are that a journal knows (KnobOptions). Throws SiteError where the file cannot be read, is
+/// `programs`: where those are that a journal knows (KnobOptions). Throws SiteError if the file cannot be read, is
 /// wrong or is not to be trusted. Runs no command.
 std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
                                     const std::map<std::string, std::string>& programs = {});

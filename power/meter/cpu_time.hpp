@@ -8,7 +8,7 @@
 
 namespace tw::power {
 
-/// CPU time of one clock of clock_gettime; 0 where it cannot be read.
+/// CPU time of one clock of clock_gettime; 0 if it cannot be read.
 inline double clock_seconds(clockid_t clock) {
   timespec time{};
   if (clock_gettime(clock, &time) != 0) return 0;
@@ -18,7 +18,7 @@ inline double clock_seconds(clockid_t clock) {
 /// CPU time that the calling thread has used.
 inline double thread_cpu_seconds() { return clock_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
-/// CPU time that a running thread has used; 0 where there is none.
+/// CPU time that a running thread has used; 0 if there is none.
 inline double cpu_seconds_of(std::jthread& thread) {
   clockid_t clock{};
   return thread.joinable() && pthread_getcpuclockid(thread.native_handle(), &clock) == 0 ? clock_seconds(clock) : 0;

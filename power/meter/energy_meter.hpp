@@ -82,11 +82,11 @@ class EnergyMeter {
   /// period, at least update_period_seconds(). May run while another thread reads.
   virtual double longest_period_seconds(const EnergySample&, const EnergySample&) { return update_period_seconds(); }
   /// Seconds after which a counter that is not read may wrap unseen at maximum power, or is not known to have gone on;
-  /// infinity where neither can be.
+  /// infinity if neither can be.
   virtual double wrap_seconds() const = 0;
   /// Whether the counter starts again at zero: then what was left unread for wrap_seconds() is "wrapped", else a "gap".
   virtual bool may_wrap() const { return false; }
-  /// Seconds after which it must be read again, whether or not anybody asks for its joules; infinity where it need not.
+  /// Seconds after which it must be read again, whether or not anybody asks for its joules; infinity if it need not.
   virtual double reading_interval_seconds() const { return wrap_seconds() / 4; }
   /// CPU time that its own threads and the programs that it starts have used since the opening.
   virtual double cpu_seconds() { return 0; }
@@ -102,7 +102,7 @@ class EnergyMeter {
 /// counted).
 struct MeterFinding {
   std::string domain = {};                  ///< of the sensor, or of the source ("rapl") where there is none
-  std::unique_ptr<EnergyMeter> meter = {};  ///< null where unavailable
+  std::unique_ptr<EnergyMeter> meter = {};  ///< null if unavailable
   /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
   std::optional<EnergyScope> scope = {};
   /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled", "not_visible" (a
@@ -146,7 +146,7 @@ std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const Ch
 /// source none of whose sensors is missing; then counters before integrated power; then as in the table of
 /// arbitration.cpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
 /// whose joules are counted elsewhere loses its scope: nothing is missing from the total. An estimate is never counted:
-/// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is nobody's to miss.
+/// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is not missing.
 void arbitrate(std::vector<MeterFinding>& findings);
 
 }  // namespace tw::power

@@ -31,7 +31,7 @@ struct IntegratorOptions {
 /// more CPU time than a reading: so there is a thread only for what the reader must not wait for.
 class PowerIntegrator {
  public:
-  /// `read_watts` throws std::system_error where the sensor does not answer; a value that is no power (negative, not
+  /// `read_watts` throws std::system_error if the sensor does not answer; a value that is no power (negative, not
   /// finite) counts as that. Calls never overlap. The first is made here, and its exception leaves the constructor.
   PowerIntegrator(std::string domain, std::function<double()> read_watts, const IntegratorOptions& options = {});
 

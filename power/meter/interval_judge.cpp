@@ -17,7 +17,7 @@ constexpr int bins_per_octave = 4;
 
 int bin_of(double watts) { return static_cast<int>(std::ceil(bins_per_octave * std::log2(std::max(watts, 1e-6)))); }
 
-/// The upper edge of the bin that holds the median; 0 where there is none.
+/// The upper edge of the bin that holds the median; 0 if there is none.
 double median_watts(const std::map<int, std::int64_t>& bins) {
   std::int64_t all = 0, seen = 0;
   for (const auto& [bin, count] : bins) all += count;

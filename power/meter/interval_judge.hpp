@@ -27,13 +27,13 @@ inline constexpr double stalled_gap_factor = 3;
 
 /// What is known of a window besides its joules.
 struct WindowFinding {
-  /// Empty where the joules can be believed. "reset": the counter rose by more in an interval than its part can draw,
+  /// Empty if the joules can be believed. "reset": the counter rose by more in an interval than its part can draw,
   /// so that it was set to another value; "stalled": it did not change for too long, and what was used meanwhile may be
   /// missing; "implausible": most intervals are above what the part can draw, so that the meter is wrong as a whole.
   std::string reason;
-  std::string detail;              ///< for people; empty where the reason is
+  std::string detail;              ///< for people; empty if the reason is
   double longest_gap_seconds = 0;  ///< longest time without a change, seen before the window or in it
-  /// The highest mean power between two readings, or in an update period where that is longer; 0 where there were none.
+  /// The highest mean power between two readings, or in an update period where that is longer; 0 if there were none.
   double highest_watts = 0;
   /// Times without a change that are longer than usual, but not long enough to be "stalled": joules may be missing.
   double doubtful_seconds = 0;

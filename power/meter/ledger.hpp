@@ -53,7 +53,7 @@ struct LedgerRow {
   /// joules are then not known. What was not to be counted anyway (a cross-check) keeps the
   /// finding's reason: nothing is missing from its scope's total; the detail says what else is wrong.
   std::string reason;
-  std::string detail;  ///< for people: what is wrong with this window; empty where the finding says all
+  std::string detail;  ///< for people: what is wrong with this window; empty if the finding says all
 };
 
 /// One row for each finding, in their order. `clock_skew_seconds`: how far the window's edges may lie from the

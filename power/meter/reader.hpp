@@ -53,7 +53,7 @@ class EnergyReader {
   void expect_snapshots(double period_seconds);
   /// CPU time that the thread and those of the meters have used by now.
   double cpu_seconds();
-  /// The shortest reading interval of a meter; infinity where there is no thread.
+  /// The shortest reading interval of a meter; infinity if there is no thread.
   double interval_seconds() const { return interval_seconds_; }
 
  private:
@@ -66,7 +66,7 @@ class EnergyReader {
   // With mutex_ held:
   void read(std::size_t finding);
   void read_all(EnergySnapshot& into);
-  /// When the thread must read it, if nobody else does.
+  /// When the thread must read it, if no other caller does.
   Time deadline(std::size_t finding) const;
   void run(const std::stop_token& stop);
 

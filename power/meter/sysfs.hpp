@@ -21,7 +21,7 @@ std::string read_text(const std::filesystem::path& file);
 double read_number(const std::filesystem::path& file);
 /// The same without a detour over floating point, and without a sign.
 std::uint64_t read_integer(const std::filesystem::path& file);
-/// "0,18-19" → 0, 18, 19. Throws std::system_error (EINVAL) where it is no such list.
+/// "0,18-19" → 0, 18, 19. Throws std::system_error (EINVAL) if it is no such list.
 std::vector<int> read_list(const std::filesystem::path& file);
 
 /// The same where a file may be missing or unreadable.

@@ -22,7 +22,7 @@ struct Watched {
   /// change, and never the second.) Where fewer than two changes were seen, how long it was watched: at least that; for
   /// a companion that stood still the usual time.
   double period_seconds = 0;
-  /// Growth from the first change to the last, both of which are moments when the counter was up to date; 0 where fewer
+  /// Growth from the first change to the last, both of which are moments when the counter was up to date; 0 if fewer
   /// than two were seen.
   double rate_per_second = 0;
 };

@@ -10,7 +10,7 @@ namespace tw::power {
 struct Sight {
   std::vector<std::string> addressable;  ///< whose driver answers this process; NVIDIA's may not answer others
   std::vector<std::string> visible;      ///< that programs of this process may use
-  /// Why others may be visible, too: one line with what to do; empty where all of them are known.
+  /// Why others may be visible, too: one line with what to do; empty if all of them are known.
   std::string unclear = {};
 };
 

@@ -24,7 +24,7 @@ class SharedLibrary {
   ~SharedLibrary() {
     if (handle_) dlclose(handle_);
   }
-  /// The first of the names that is there; false where none is: `why` then has the loader's words on the first.
+  /// The first of the names that is there; false if none is: `why` then has the loader's words on the first.
   bool open(const std::vector<std::string>& names, std::string* why) {
     for (const std::string& name : names) {
       handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -34,7 +34,7 @@ class SharedLibrary {
     }
     return false;
   }
-  /// Null where the library lacks it.
+  /// Null if the library lacks it.
   template <class Function>
   void find(Function& function, const char* symbol) const {
     function = reinterpret_cast<Function>(dlsym(handle_, symbol));

@@ -1,4 +1,4 @@
-// Telemetry that stands in small files of the kernel.
+// Telemetry from small files of the kernel.
 #pragma once
 
 #include <filesystem>

@@ -24,7 +24,7 @@ void merge(SeriesPoint& into, const SeriesPoint& next) {
 }
 
 /// A counter that only rises has its first reading as the least and its last as the greatest. One that began anew (its
-/// driver was loaded again) has not: how far it rose in all nobody knows.
+/// driver was loaded again) has not: its total rise is not known.
 bool has_fallen(const std::vector<SeriesPoint>& points, double first, double last) {
   return std::ranges::any_of(points,
                              [&](const SeriesPoint& point) { return point.minimum < first || point.maximum > last; });

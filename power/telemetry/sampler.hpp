@@ -24,7 +24,7 @@ struct SeriesPoint {
 
 struct Series {
   Channel channel;
-  std::vector<SeriesPoint> points;  ///< at most the sampler's most_points; empty where nothing could be read
+  std::vector<SeriesPoint> points;  ///< at most the sampler's most_points; empty if nothing could be read
   std::optional<double> change;     ///< of a cumulative channel: last reading − first
 };
 

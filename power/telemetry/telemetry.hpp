@@ -1,4 +1,5 @@
-// Read along a window besides joules: power, temperature, clocks, utilisation, memory, counters of throttling and errors.
+// Read along a window besides joules: power, temperature, clocks, utilisation, memory, counters of throttling and
+// errors.
 #pragma once
 
 #include <memory>
@@ -32,7 +33,7 @@ class Telemetry {
 /// What a source found: channels, or the reason why there are none.
 struct TelemetryFinding {
   std::string domain;
-  std::unique_ptr<Telemetry> telemetry;  ///< null where unavailable
+  std::unique_ptr<Telemetry> telemetry;  ///< null if unavailable
   std::string reason, detail;            ///< as MeterFinding's
 };
 

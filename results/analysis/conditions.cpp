@@ -51,8 +51,8 @@ bool leaves_band(const Report& report, const Record& record) {
   return steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band);  // not a number is outside every band
 }
 
-/// What somebody else had asked for, as a scheduler for its user: it is no set point of the plan, so that the point counts
-/// whatever is observed; but it is not shown as if it had held.
+/// A state that somebody else asked for, such as a scheduler: it is not a set point of the plan, so the point counts
+/// whatever is observed; the flags say whether the state was confirmed.
 void judge_found(const Setting& setting, const std::function<void(Flag)>& flag) {
   if (setting.devices.empty()) flag(Flag::not_observed);
   for (const SettingRow& row : setting.devices) {
@@ -122,7 +122,8 @@ void judge_conditions(Record& record) {
     if (!setting.requested) continue;
     const bool is_power = ends_with(name, "_w"), is_gpu_clock = name.starts_with("gpu_") && !is_power;
     for (const SettingRow& row : setting.devices) {
-      const std::string where = name + " " + text::set_point(*setting.requested) + " of " + row.domain + " on " + row.host;
+      const std::string where =
+          name + " " + text::set_point(*setting.requested) + " of " + row.domain + " on " + row.host;
       if (!row.accepted) {
         flag(Flag::not_applied);
         v.reasons.push_back("not_applied: " + where + ": " + (row.reason.empty() ? "not accepted" : row.reason));
@@ -171,7 +172,8 @@ std::vector<std::string> refused_settings(const Record& record) {
   std::vector<std::string> names;
   for (const auto& [name, setting] : record.setting) {
     const auto refuses = [](const SettingRow& row) { return !row.accepted; };
-    if (setting.requested && (setting.devices.empty() || std::ranges::any_of(setting.devices, refuses))) names.push_back(name);
+    if (setting.requested && (setting.devices.empty() || std::ranges::any_of(setting.devices, refuses)))
+      names.push_back(name);
   }
   return names;
 }
@@ -183,7 +185,8 @@ bool flag_unstable(Report& report) {
   for (Record& record : report.records) {
     const bool had = std::erase(record.verdict.flags, Flag::unstable) > 0;
     const bool has = is_set(record) && !record.target && leaves_band(report, record);
-    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), Flag::unstable);  // before those that summarise() renews
+    // Before those that summarise() renews.
+    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), Flag::unstable);
     earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
   }
   return earlier_changed;

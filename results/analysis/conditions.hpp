@@ -10,7 +10,7 @@ inline constexpr double clock_tolerance = 0.03;
 
 /// Adds to record.verdict:
 ///   throttled     heat or a power brake held a device back for more than 1 % of a window: a reason, so that the
-///                 record is invalid; or a CPU's count of such events moved, whose length nobody knows: the flag alone
+///                 record is invalid; or a CPU's count of such events moved, whose length is not known: the flag alone
 ///   power_capped  a power limit held a clock back for more than 1 % of a window: expected where caps are swept
 ///   device_errors an ECC or Xid counter moved
 ///   not_applied   a set point that was refused (the caller has not run the point, or has said why), or that did not
@@ -23,7 +23,7 @@ inline constexpr double clock_tolerance = 0.03;
 ///                 or not be read back after a trial
 void judge_conditions(Record& record);
 
-/// What all devices accepted; nullopt where there is none, or where they did not accept the same.
+/// What all devices accepted; nullopt if there is none, or where they did not accept the same.
 std::optional<SetPoint> accepted_by_all(const std::vector<SettingRow>& devices);
 /// How far a value is from the one that was asked for; of names 0 or 1.
 double distance_from(const SetPoint& asked, const SetPoint& value);
@@ -37,11 +37,11 @@ std::vector<std::string> refused_settings(const Record& record);
 /// unsupported.
 bool has_refused_setting(const Record& record);
 
-/// `unstable`: losses at a set point that leave those of the same workload at the found setting, by more than 2 % on the
-/// mean over the steps that both have (same seed, so the same data and weights), or are not finite where those are.
-/// Runs to a target have seeds of their own, and a reference instead. Called on a report so far, after its records are
-/// summarised; removes the flag where it does not hold any more. Says whether that changed a record before the last: the
-/// found setting may be the last point of its workload.
+/// Flag `unstable`: the losses at a set point differ from those of the same workload at the found setting by more than
+/// 2 %, mean over the steps that both have (same seed, so the same data and weights), or are not finite where those
+/// are. Not for runs to a target, which have their own seeds and a reference. Call it on the report so far, after its
+/// records are summarised; it removes flags that no longer hold. Returns whether a record before the last one changed:
+/// the found setting may be the last point of its workload.
 bool flag_unstable(Report& report);
 
 }  // namespace tw::results

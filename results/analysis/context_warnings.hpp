@@ -21,8 +21,8 @@ struct Warning {
 };
 
 /// "narrow_affinity": a rank asked for more threads than its mask has CPUs, or (with `threads_requested` 0: as many as
-/// the mask allows) its mask is narrower than its share of the node's usable cores. One warning for each host, with the options of the
-/// launcher of `mpi` (Context::versions; empty: Open MPI).
+/// the mask allows) its mask is narrower than its share of the node's usable cores. One warning for each host, with
+/// the options of the launcher of `mpi` (Context::versions; empty: Open MPI).
 std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts,
                                           int threads_requested, std::string_view mpi = {});
 /// "oversubscribed": the CPU ranks of a node run more threads than all their masks, or the cgroup quota, have CPUs.
@@ -44,7 +44,7 @@ inline constexpr std::string_view not_optimised = ", not optimised";
 /// "debug_build": the program was built without optimisation, by `build_type` of Context::versions.
 std::vector<Warning> warn_debug_build(const std::map<std::string, std::string>& versions);
 
-/// All of the above but disk space, in this order. `threads_requested`: of each rank; 0: nobody asked for a number.
+/// All of the above but disk space, in this order. `threads_requested`: of each rank; 0: no number was requested.
 std::vector<Warning> context_warnings(const Context& context, int threads_requested);
 
 }  // namespace tw::results

@@ -25,7 +25,7 @@ struct ReferenceFinding {
   std::string fault;  ///< it is another than this version's; or it is none, and the runs lie outside this version's
   std::string note;   ///< this version has none to hold it against; or it is none, and the runs lie inside
 };
-/// Both empty where the record's is this version's, where neither has one, or where nothing was run.
+/// Both empty if the record's is this version's, where neither has one, or where nothing was run.
 ReferenceFinding check_reference(const Record& record);
 /// The same with the text of a task's file.
 ReferenceFinding check_reference(const Record& record, const std::string& curves);

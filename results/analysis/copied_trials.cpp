@@ -20,7 +20,7 @@ double free_digits(const std::vector<double>& seconds) {
   return static_cast<double>(alone) * std::log10(std::max(1.0, range / tick_of(seconds)));
 }
 
-/// Each phase as a share of all; empty where chance might well repeat them.
+/// Each phase as a share of all; empty if chance might well repeat them.
 std::vector<double> phase_shares(const Trial& trial) {
   constexpr std::size_t fewest = 4;
   constexpr double coarsest = 1e-5, digits = 1e9;

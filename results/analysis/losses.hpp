@@ -20,7 +20,7 @@ struct LossPair {
 double loss_tolerance(const std::string& precision);
 
 /// The pair that is furthest apart, as a share, of the first ten steps that both have timed, where both train the same:
-/// workload, seed, precision, global batch, and micro-batch where samples are normalised over it; nullopt where they do
+/// workload, seed, precision, global batch, and micro-batch where samples are normalised over it; nullopt if they do
 /// not, or have no step in common among the first 200, of images the first 10. A pair of which one is not finite is
 /// further apart than any other. Runs to a target have seeds of their own.
 std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b);

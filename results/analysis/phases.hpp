@@ -9,9 +9,9 @@
 
 namespace tw::results {
 
-/// Seconds of each phase of a step, mean over all steps of valid trials and over ranks, in the order in which they
-/// happen; then "rest": what the slowest rank's mean step takes beyond them. Empty where no phase was timed, or no trial
-/// is valid.
+/// Seconds of each phase of a step, mean over all steps of valid trials and over ranks, in the order of the step; then
+/// "rest": what the mean step of the slowest rank takes beyond them. Empty if no phase was timed, or no trial is
+/// valid.
 std::vector<std::pair<std::string, double>> mean_phases(const Record& record);
 
 }  // namespace tw::results

@@ -85,7 +85,8 @@ void complete(const Report& report, RunRuleCheck& found) {
   for (const Record& record : report.records)
     if (record.verdict.status == Status::failed || record.verdict.status == Status::invalid)
       break_at(found, record, name_of(record),
-               to_string(record.verdict.status) + (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
+               to_string(record.verdict.status) +
+                   (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
   if (report.plan.canonical_json.empty())
     return set(found, RunRuleState::not_checkable, "the records of an unfinished run do not contain the plan");
   set(found, RunRuleState::kept,

@@ -41,7 +41,7 @@ struct RunRule;
 struct RunRuleCheck {
   const RunRule* rule = nullptr;
   RunRuleState state = RunRuleState::kept;
-  std::string reason;                ///< what shows that it is kept, or why it cannot be checked; empty where broken
+  std::string reason;                ///< what shows that it is kept, or why it cannot be checked; empty if broken
   std::vector<RunRulePlace> places;  ///< where it is broken, and how
 };
 

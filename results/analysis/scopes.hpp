@@ -1,4 +1,4 @@
-// Which joules tell what a setting or a network costs.
+// Which joules show what a setting or a network costs.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace tw::results {
 
-/// Scopes whose joules hold all that training on `device` draws and that these settings ("gpu_clock_mhz") change, the widest
-/// first: always "node"; "package" where the CPU trains and nothing but it is set, "device" where a GPU does. What a command
-/// trains on is not known: it has both, less those that a setting leaves out.
+/// Scopes whose joules include all that training on `device` draws and that these settings ("gpu_clock_mhz") change,
+/// widest first: always "node"; "package" if the CPU trains and only the CPU is set, "device" likewise for a GPU. The
+/// device of a command is not known: it has both, except those that a setting rules out.
 std::vector<Scope> telling_scopes(const std::string& device, const std::vector<std::string>& settings);
 /// Of what the record was asked to set.
 std::vector<Scope> telling_scopes(const Record& record);
-/// Those that tell of each of the records: only of these may their joules be held against each other.
+/// The scopes that hold for each of the records: only joules of these scopes may be compared.
 std::vector<Scope> telling_scopes(const std::vector<const Record*>& records);
 
 }  // namespace tw::results

@@ -1,4 +1,4 @@
-// Whether what was measured belongs together: trials that stand out, figures that move along a point or along a run.
+// Whether what was measured belongs together: outlying trials, figures that move along a point or along a run.
 // Nothing is left out for it: rows are flagged, never dropped.
 #pragma once
 
@@ -24,7 +24,7 @@ std::vector<Instability> find_instability(const Record& record);
 /// Adds those flags to record.verdict.
 void judge_stability(Record& record);
 
-/// A line on how far the machine moved along a run; empty where it did not. Points that differ in accumulation, say,
+/// A line on how far the machine moved along a run; empty if it did not. Points that differ in accumulation, say,
 /// time the same products alone (ceiling_flops_per_s) under the same setting: where the first and the last of them are
 /// more than 5 % apart, so may be what was measured on that machine between. Points whose products were timed once are
 /// left out.

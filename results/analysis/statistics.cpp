@@ -56,8 +56,8 @@ class Generator {
   std::uint64_t state_;
 };
 
-/// Regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22, evaluated by Lentz's method),
-/// which converges fast below the mean of the distribution; above it by symmetry.
+/// Regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22, Lentz's method), which
+/// converges fast below the mean of the distribution; above it by symmetry.
 double incomplete_beta(double x, double a, double b) {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
@@ -123,6 +123,61 @@ Estimate bootstrapped(std::span<const double> values, double (*statistic)(std::s
   result.high = quantile(resampled, 0.975);
   return result;
 }
+
+/// Values from which the one that is farthest from the mean is taken away, again and again. That one is always the
+/// least or the greatest that is left, so that all of it takes the time of sorting.
+class Remainder {
+ public:
+  explicit Remainder(std::span<const double> values)
+      : values_(values), rising_(values.size()), gone_(values.size(), false) {
+    std::iota(rising_.begin(), rising_.end(), std::size_t{0});
+    falling_ = rising_;
+    std::ranges::stable_sort(rising_, {}, [&](std::size_t i) { return values_[i]; });
+    std::ranges::stable_sort(falling_, std::ranges::greater(), [&](std::size_t i) { return values_[i]; });
+    count_ = values.size();
+    add_up();
+  }
+  std::size_t count() const { return count_; }
+  double center() const { return static_cast<double>(origin_ + sum_ / static_cast<long double>(count_)); }
+  /// Of their squared deviations from the center.
+  double squares() const {
+    return static_cast<double>(std::max(0.0L, squares_ - sum_ * sum_ / static_cast<long double>(count_)));
+  }
+  /// Of several equally far the first.
+  std::size_t farthest() {
+    while (gone_[rising_[least_]]) ++least_;
+    while (gone_[falling_[greatest_]]) ++greatest_;
+    const std::size_t low = rising_[least_], high = falling_[greatest_];
+    const double below = std::abs(values_[low] - center()), above = std::abs(values_[high] - center());
+    return below == above ? std::min(low, high) : below > above ? low : high;
+  }
+  void remove(std::size_t i) {
+    constexpr long double digits_kept = 1e-6L;
+    const long double d = values_[i] - origin_;
+    gone_[i] = true, --count_, sum_ -= d, squares_ -= d * d;
+    if (squares_ < digits_kept * added_up_) add_up();  // what is left was rounded away beside what was removed
+  }
+
+ private:
+  void add_up() {
+    origin_ = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (!gone_[i]) origin_ += values_[i] / static_cast<long double>(count_);
+    sum_ = squares_ = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (gone_[i]) continue;
+      const long double d = values_[i] - origin_;
+      sum_ += d, squares_ += d * d;
+    }
+    added_up_ = squares_;
+  }
+
+  std::span<const double> values_;
+  std::vector<std::size_t> rising_, falling_;
+  std::vector<bool> gone_;
+  std::size_t count_ = 0, least_ = 0, greatest_ = 0;
+  long double origin_ = 0, sum_ = 0, squares_ = 0, added_up_ = 0;  // of deviations from `origin_`
+};
 
 }  // namespace
 
@@ -271,65 +326,6 @@ double trend_probability(std::span<const double> values) {
     if (std::abs(pairs - 2 * i) >= strength) probability += share[static_cast<std::size_t>(i)];
   return std::min(1.0, probability);
 }
-
-namespace {
-
-/// Values from which the one that is farthest from the mean is taken away, again and again. That one is always the
-/// least or the greatest that is left, so that all of it takes the time of sorting.
-class Remainder {
- public:
-  explicit Remainder(std::span<const double> values)
-      : values_(values), rising_(values.size()), gone_(values.size(), false) {
-    std::iota(rising_.begin(), rising_.end(), std::size_t{0});
-    falling_ = rising_;
-    std::ranges::stable_sort(rising_, {}, [&](std::size_t i) { return values_[i]; });
-    std::ranges::stable_sort(falling_, std::ranges::greater(), [&](std::size_t i) { return values_[i]; });
-    count_ = values.size();
-    add_up();
-  }
-  std::size_t count() const { return count_; }
-  double center() const { return static_cast<double>(origin_ + sum_ / static_cast<long double>(count_)); }
-  /// Of their squared deviations from the center.
-  double squares() const {
-    return static_cast<double>(std::max(0.0L, squares_ - sum_ * sum_ / static_cast<long double>(count_)));
-  }
-  /// Of several equally far the first.
-  std::size_t farthest() {
-    while (gone_[rising_[least_]]) ++least_;
-    while (gone_[falling_[greatest_]]) ++greatest_;
-    const std::size_t low = rising_[least_], high = falling_[greatest_];
-    const double below = std::abs(values_[low] - center()), above = std::abs(values_[high] - center());
-    return below == above ? std::min(low, high) : below > above ? low : high;
-  }
-  void remove(std::size_t i) {
-    constexpr long double digits_kept = 1e-6L;
-    const long double d = values_[i] - origin_;
-    gone_[i] = true, --count_, sum_ -= d, squares_ -= d * d;
-    if (squares_ < digits_kept * added_up_) add_up();  // what is left was rounded away beside what was removed
-  }
-
- private:
-  void add_up() {
-    origin_ = 0;
-    for (std::size_t i = 0; i < values_.size(); ++i)
-      if (!gone_[i]) origin_ += values_[i] / static_cast<long double>(count_);
-    sum_ = squares_ = 0;
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      if (gone_[i]) continue;
-      const long double d = values_[i] - origin_;
-      sum_ += d, squares_ += d * d;
-    }
-    added_up_ = squares_;
-  }
-
-  std::span<const double> values_;
-  std::vector<std::size_t> rising_, falling_;
-  std::vector<bool> gone_;
-  std::size_t count_ = 0, least_ = 0, greatest_ = 0;
-  long double origin_ = 0, sum_ = 0, squares_ = 0, added_up_ = 0;  // of deviations from `origin_`
-};
-
-}  // namespace
 
 std::vector<std::size_t> outliers(std::span<const double> values) {
   std::vector<std::size_t> removed;

@@ -1,4 +1,4 @@
-// Statistics over trials, and what tells whether figures belong together.
+// Statistics over trials, and tests of whether figures belong together.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,12 @@ enum class IntervalRule {
 Estimate estimate(std::span<const double> values, IntervalRule rule = IntervalRule::student);
 /// The same, and by the older rule without dropping any value. For what must not hide its worst.
 Estimate estimate_of_all(std::span<const double> values, IntervalRule rule = IntervalRule::student);
-/// What is paid for a rate, and the rate in each trial: currency a second and samples a second, a joule and samples a joule.
+/// A price per unit of a resource, and the rate in each trial: currency/s with samples/s, or currency/J with samples/J.
 struct Paid {
   double price = 0;
   std::vector<double> rates;  ///< positive, of as many trials in each
 };
-/// Σ price ÷ estimate(rates): what a sample costs at exactly the rates that stand beside it, which the mean of the
+/// Σ price ÷ estimate(rates): what a sample costs at exactly the rates shown beside it, which the mean of the
 /// trials' own costs does not (it is of a harmonic mean of rates). From 3 trials on a 95 % interval by Student's t of
 /// the first-order deviation of the logarithm (delta method: Casella and Berger 2002, 5.5.4), which stays above 0, as
 /// costs do. `common`: half width, as a share, that all trials have in common.
@@ -38,13 +38,13 @@ Estimate estimate_of_paid(std::span<const Paid> paid, double common);
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature. Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);
-/// Of what cannot be negative, whatever Student's t makes of a few values that differ: the interval ends at 0.
+/// Of what cannot be negative, even if Student's t of a few values gives less: the interval ends at 0.
 Estimate of_positive(Estimate e);
-/// a ÷ b of two independent positive figures; its interval by the relative half widths in quadrature, on the logarithm (first
-/// order), so that it holds positive ratios only; wider than Welch's where the two have few trials. No interval where one has
-/// none.
+/// a ÷ b of two independent positive figures. Its interval adds the relative half widths in quadrature, on the
+/// logarithm (first order), so that it only contains positive ratios; with few trials it is wider than Welch's. No
+/// interval if one of the two has none.
 Estimate ratio(const Estimate& a, const Estimate& b);
-/// Whether the intervals of two figures do not meet. False where one has none: nothing then tells them apart.
+/// Whether the intervals of two figures do not meet. False if one has none: they are then not distinguishable.
 bool told_apart(const Estimate& a, const Estimate& b);
 /// Quantile by linear interpolation (type 7), q in [0, 1].
 double quantile(std::span<const double> values, double q);
@@ -65,27 +65,27 @@ double robust_slope(std::span<const double> values);
 /// trend. Needs 2 values; takes their third power of time.
 double trend_probability(std::span<const double> values);
 
-/// The error that outliers() and drift() make on purpose: in such a share of normal series that have neither they see one.
+/// The accepted error of outliers() and drift(): they report one in this share of normal series that have none.
 inline constexpr double false_alarm = 0.01;
-/// What stands out or drifts by less than this share is not worth a word, however sure.
+/// Outliers and drifts below this share are not reported, however significant.
 inline constexpr double noteworthy_share = 0.02;
 
-/// Which values do not belong to the others, in ascending order: the generalised extreme studentised deviate test (Rosner
-/// 1983; for one value Grubbs 1969) for up to a quarter of the values, one at least, each more than noteworthy_share off
-/// the mean of those that stay. Its error is false_alarm from 3 values on, and 1.3 to 1.6 times that from 8 to 16, where two
-/// to four may be out. Of 3 only one passes that is over 160 times as far from the nearer of the others as these are from
-/// each other, of fewer none.
+/// Places of the outliers, ascending: the generalised extreme studentised deviate test (Rosner 1983; for one value
+/// Grubbs 1969) for up to a quarter of the values, at least one, each more than noteworthy_share off the mean of the
+/// others. Its error is false_alarm from 3 values on, and 1.3 to 1.6 times that from 8 to 16 values, where up to two to
+/// four may be outliers. Of 3 values one is an outlier only if it is over 160 times as far from the nearer of the
+/// others as these are from each other; fewer than 3 values have none.
 std::vector<std::size_t> outliers(std::span<const double> values);
-/// How far positive values drift from the first to the last, as a share of their median; nullopt where they do not, or by
-/// less than noteworthy_share. Of 10 or more the medians of ten equal stretches are looked at, so that what lasts for a
-/// shorter time is noise; their trend must be less likely than false_alarm (trend_probability), which takes 6 values.
+/// Drift of positive values from the first to the last, as a share of their median; nullopt if there is none, or less
+/// than noteworthy_share. 10 or more values are reduced to the medians of ten equal parts, so that shorter disturbances
+/// are noise. The trend must be less likely than false_alarm (trend_probability), which needs 6 values.
 std::optional<double> drift(std::span<const double> values);
 
-/// Whether a warm-up before windows of `window_seconds` may end. True where the latest of these step times, those of half a
-/// window and 5 at least, are flat: a straight line through them, drawn on over a whole window, falls or rises by no more
-/// than 1 %, or they by no more than their own noise explains (two standard errors of the least-squares slope). A shorter
-/// stretch would be flat within 1 % although the machine changes by many times that along a window. False where there are
-/// too few: the first one is never looked at.
+/// Whether a warm-up before windows of `window_seconds` may end: true if the latest step times (half a window, at least
+/// 5 steps) are flat. Flat means that a least-squares line through them, extended over a whole window, changes by at
+/// most 1 %, or that its slope is within its noise (two standard errors). Fewer steps would look flat within 1 % even
+/// if the machine changes by many times that during a window. False if there are too few steps; the first one is never
+/// used.
 bool is_steady(std::span<const double> step_seconds, double window_seconds);
 
 }  // namespace tw::results

@@ -34,7 +34,7 @@ Estimate widened(Estimate estimate, double relative_half_width) {
   return of_positive(estimate);
 }
 
-/// The widest of the scopes that tell of what trains and have joules; empty where none has.
+/// The widest of the scopes that include what trains and have joules; empty if none has.
 Scope cost_scope_of(const Record& record) {
   for (Scope scope : telling_scopes(record))
     if (const auto found = record.summary.energy_j.find(scope); found != record.summary.energy_j.end() && found->second)

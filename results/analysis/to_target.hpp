@@ -15,15 +15,15 @@ double metric_of(const Target& target, const Evaluation& evaluation);
 bool reaches(const Target& target, const Evaluation& evaluation);
 /// The first evaluation at or under the target. Later ones count for nothing: a metric may cross the target again.
 std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run);
-/// The evaluation at which a trial of the record reached its target; null where it did not, or the record has none.
+/// The evaluation at which a trial of the record reached its target; null if it did not, or the record has none.
 const Evaluation* passage_of(const Record& record, const Trial& trial);
 
-/// Half width, 95 %, as a share of so many steps, of what is known of when a target was reached: to an evaluation interval.
+/// Half width, 95 %, as a share of `steps`, of when the target was reached: it is known to one evaluation interval.
 double passage_uncertainty(const Target& target, double steps);
 
-/// Fills summary.to_target of a record with a target from its trials; energy from summary.energy_j, which is of the
-/// same windows; the cost of each run and of all where the record has prices. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
-/// (results/analysis/trials.hpp) enter none.
+/// Fills summary.to_target of a record with a target from its trials: energy from summary.energy_j, which has the same
+/// windows, and costs if the record has prices. A run that missed the target counts as infinite, and so does the mean.
+/// Runs that are invalid for another cause (results/analysis/trials.hpp) are left out.
 void summarise_target(Record& record, IntervalRule rule = IntervalRule::student);
 
 /// Adds to record.verdict:

@@ -228,7 +228,8 @@ void summarise_speed(Record& record, IntervalRule rule) {
     s.step_time_s = of_positive(estimate(step_time, rule));
     if (record.workload.seq_len && s.samples_per_s)
       s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
-    if (s.model_flops_per_sample > 0 && s.samples_per_s) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
+    if (s.model_flops_per_sample > 0 && s.samples_per_s)
+      s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
     s.step_time_p50_s = quantile(all, 0.5);
     s.step_time_p90_s = quantile(all, 0.9);
     s.step_time_p99_s = quantile(all, 0.99);
@@ -259,7 +260,7 @@ std::vector<std::vector<double>> loss_curves(const Record& record) {
   return curves;
 }
 
-/// Nullopt where any is none.
+/// Nullopt if any is none.
 std::optional<double> slope_of(const std::vector<double>& losses) {
   if (losses.size() < 2 || !std::all_of(losses.begin(), losses.end(), is_finite)) return std::nullopt;
   return slope(losses);
@@ -318,7 +319,8 @@ void judge(Record& record, const std::vector<double>& losses) {
       v.reasons.push_back("step_time: " + trial + " has no step");
     else if (!has_steps(record.trials[i]))
       v.reasons.push_back("step_time: " + trial + " has a step that took no positive, finite time");
-    if (!has_window(record.trials[i])) v.reasons.push_back("window: that of " + trial + " has no positive, finite length");
+    if (!has_window(record.trials[i]))
+      v.reasons.push_back("window: that of " + trial + " has no positive, finite length");
   }
   if (const auto bad = std::find_if_not(losses.begin(), losses.end(), is_finite); bad != losses.end()) {
     flag(Flag::loss_not_finite);

@@ -105,7 +105,7 @@ class Checker {
     return systems_[s].runs.size() > 1 ? fmt::format("run {}: ", run + 1) : "";
   }
 
-  /// A point that the baseline's device cannot do has nothing to be held against; a value, where neither can.
+  /// No rule applies to a point that the baseline's device does not support; a value rule if neither device does.
   bool is_unsupported(const BaselineRule& rule, std::size_t s, std::size_t w) const {
     const auto all = [&](std::size_t system) {
       return std::ranges::all_of(records_of(system, w), [](const Record* record) {
@@ -130,18 +130,21 @@ class Checker {
 
   void check_ratio(const BaselineRule& rule, std::size_t s, const std::string& id, const Ratio& ratio) {
     if (!ratio.value)
-      return add(rule, s, id, RuleState::not_checked, to_string(ratio.verdict) + (ratio.reason.empty() ? "" : ": " + ratio.reason));
+      return add(rule, s, id, RuleState::not_checked, text::join_said({to_string(ratio.verdict), ratio.reason}, ": "));
     const double low = 1 - rule.most_below.value_or(INFINITY), high = 1 + rule.most_above.value_or(INFINITY);
     const bool is_outside = *ratio.value < low || *ratio.value > high;
     std::string text = words::change(*ratio.value) + allowed(rule);
     if (!is_compared(ratio_of(rule.figure)))
-      return add(rule, s, id, is_outside ? RuleState::violated : RuleState::kept, text + "; this figure has no interval");
+      return add(rule, s, id, is_outside ? RuleState::violated : RuleState::kept,
+                 text + "; this figure has no interval");
     if (!ratio.is_decided()) {
       if (ratio.low && ratio.high)
         text += (ratio.is_range ? "; it ranges over " : "; over its trials ") + words::interval(ratio);
-      return add(rule, s, id, RuleState::undecided, text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
+      return add(rule, s, id, RuleState::undecided,
+                 text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
     }
-    const bool all_outside = *ratio.high < low || *ratio.low > high, all_inside = *ratio.low >= low && *ratio.high <= high;
+    const bool all_outside = *ratio.high < low || *ratio.low > high,
+               all_inside = *ratio.low >= low && *ratio.high <= high;
     text += fmt::format("; the interval {} {}", words::interval(ratio),
                         all_outside  ? "lies outside"
                         : all_inside ? "lies inside"
@@ -176,7 +179,8 @@ class Checker {
     Ratio ratio;
     ratio.value = *b / *a;
     if (std::min(systems_[comparison_.reference].runs.size(), systems_[s].runs.size()) == 1)
-      return add(rule, s, id, RuleState::undecided, words::change(*ratio.value) + allowed(rule) + "; " + words::single_run());
+      return add(rule, s, id, RuleState::undecided,
+                 words::change(*ratio.value) + allowed(rule) + "; " + words::single_run());
     check_ratio(rule, s, id, ratio);
   }
 

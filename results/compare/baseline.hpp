@@ -42,12 +42,13 @@ std::vector<std::string> rule_figures();
 /// place.
 BaselineRules baseline_from_json(const std::string& text);
 /// The figure of a comparison that decides a variance rule about this one: itself, of FLOP/s the throughput, which has
-/// the same ratio. Empty where it has no interval.
+/// the same ratio. Empty if it has no interval.
 std::string compared_figure_of(const std::string& figure);
 /// Each rule on each system but the reference, which is the baseline. `comparison` is of these systems and has the
-/// figures of the variance rules, which are kept or violated where the whole interval is inside or outside, else "undecided";
-/// figures without an interval are taken as they are, and are undecided where one of the two was run once. "not checked" is every rule on a system with faults, and each point of a rule that
-/// has not what it takes; not so points that the baseline's device cannot do, which a rule is not about.
+/// figures of the variance rules. A variance rule is kept or violated if the whole interval is inside or outside, else
+/// undecided; figures without an interval are compared as they are, and are undecided if one of the two systems was run
+/// once. Not checked: every rule on a system with faults, and points without the figure, except points that the
+/// baseline's device does not support, to which no rule applies.
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
                                       const Comparison& comparison);
 

@@ -27,12 +27,12 @@ struct Run {
 struct Side {
   std::string name;
   const PriceRow* price;
-  std::vector<Run> runs;  // empty where one of them has no cost
+  std::vector<Run> runs;  // empty if one of them has no cost
   std::string machine{};
   std::vector<std::vector<Run>> earlier{};
 };
 
-/// Empty where one of them has no cost.
+/// Empty if one of them has no cost.
 std::vector<Run> runs_of(const std::vector<CostRun>& of) {
   std::vector<Run> runs;
   for (const CostRun& run : of) {
@@ -51,7 +51,7 @@ Side side_of(const CostSubject& subject) {
   return side;
 }
 
-/// Of each trial, at a price; empty where one costs nothing.
+/// Of each trial, at a price; empty if one costs nothing.
 std::vector<double> logs_of(const Run& run, const PriceRow& price) {
   std::vector<double> logs;
   for (const Use& use : run.uses) {
@@ -61,7 +61,7 @@ std::vector<double> logs_of(const Run& run, const PriceRow& price) {
   return logs;
 }
 
-/// Logarithms of costs at a price, as the comparison has them; empty where one costs nothing.
+/// Logarithms of costs at a price, as the comparison has them; empty if one costs nothing.
 RunSample sample_of(const Side& side, const PriceRow& price) {
   RunSample all;
   LogSample& sample = all.runs;
@@ -121,7 +121,7 @@ class Pair {
   }
 
   bool has_costs() const { return !a_.runs.empty() && !b_.runs.empty(); }
-  /// Why there is no claim at the prices as they are; empty where there may be one: then there may be at any.
+  /// Why there is no claim at the prices as they are; empty if there may be one: then there may be at any.
   std::string why_no_claim() const {
     const RunSample a = sample_of(a_, *a_.price), b = sample_of(b_, *b_.price);
     if (a.runs.logs.empty() || b.runs.logs.empty()) return "a cost is zero";

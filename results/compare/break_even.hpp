@@ -22,7 +22,7 @@ struct CostSubject {
 };
 struct BreakEvens {
   std::vector<BreakEven> inputs;
-  std::string reason;  ///< why there are none; empty where nothing is to be said at all
+  std::string reason;  ///< why there are none; empty if nothing is to be said at all
 };
 
 /// Of the cost of a million samples, or of a model. Whoever is named as cheaper at a price is so by the verdict that

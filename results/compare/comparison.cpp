@@ -18,7 +18,6 @@
 #include "results/compare/figures.hpp"
 #include "results/compare/ratio.hpp"
 #include "results/compare/run_variance.hpp"
-#include "results/compare/weights.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
@@ -64,7 +63,7 @@ class Comparer {
     for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
     if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
       find_energy_differences({FigureKind::samples_per_joule, "", "", true, true},
-                              joule_scope_);  // that there is none in common is worth a word, too
+                              joule_scope_);  // that there is none in common is worth a note, too
     out_.differences = merged_differences(std::move(out_.differences), out_.workloads.size());
     for (FigureComparison& figure : out_.figures) fill(figure);
     find_break_evens();
@@ -122,7 +121,7 @@ class Comparer {
     }
   }
 
-  /// The means of a figure in the earlier runs of the system's machine, by group; empty where a run lacks it.
+  /// The means of a figure in the earlier runs of the system's machine, by group; empty if a run lacks it.
   std::vector<std::vector<double>> earlier_logs(std::size_t s, std::size_t w, const FigureComparison& figure) const {
     std::vector<std::vector<double>> groups;
     for (const std::vector<CostRun>& group : earlier_->groups_of(s, w)) {
@@ -232,7 +231,7 @@ class Comparer {
       }
   }
 
-  /// What blocks this figure of this workload of a system; null where nothing does.
+  /// What blocks this figure of this workload of a system; null if nothing does.
   const Difference* blocking(std::size_t system, std::size_t workload, const std::string& figure) const {
     for (const Difference& d : out_.differences) {
       if (!d.blocking || (d.system != system && d.system != options_.reference)) continue;
@@ -289,7 +288,7 @@ class Comparer {
     });
   }
 
-  /// Empty where all costs are complete.
+  /// Empty if all costs are complete.
   std::string cost_note() const {
     for (std::size_t s = 0; s < in_.size(); ++s)
       for (std::size_t w = 0; w < out_.workloads.size(); ++w)
@@ -399,8 +398,9 @@ class Comparer {
         } else if (sample.verdict != Claim::none) {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
+          const words::Trials trials = trials_of(figure, {&row, 1}, std::vector{1.0}, reference, s);
           cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
-                              figure.figure.more_is_better, out_.replicates, trials_of(figure, {&row, 1}, std::vector{1.0}, reference, s));
+                              figure.figure.more_is_better, out_.replicates, trials);
           out_.compared = true;
         }
       }

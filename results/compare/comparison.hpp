@@ -29,13 +29,13 @@ struct SystemInput {
   std::vector<std::string> notes{};            ///< what it says besides, of good reports too
   std::vector<MissingField> missing_fields{};  ///< of reports of an older version: without them some figures say little
   std::vector<std::string> joule_doubts{};     ///< of `notes`, those for which no figure of energy is compared
-  std::vector<Fault> offer_faults{};           ///< what its runs lack as an offer of the kit they are held against
+  std::vector<Fault> offer_faults{};           ///< what its runs lack as an offer of the kit they are compared with
 };
 struct CompareOptions {
-  std::size_t reference = 0;         ///< the system that the others are held against
+  std::size_t reference = 0;         ///< the system that the others are compared with
   std::vector<std::string> figures;  ///< names of compared_figures(); empty: those that the reports have
   std::vector<std::string> also;     ///< figures besides: of rules
-  Scope scope = Scope::none;         ///< of figures of joules; empty: the widest that tells of all records
+  Scope scope = Scope::none;         ///< of figures of joules; empty: the widest that is valid for all records
   std::string only;                  ///< records whose id has this text; empty: all
   /// Of the weighted geometric mean, by a text that a workload's id holds (the longest that fits counts); others weigh
   /// 0 where any is given, all weigh the same where none is.
@@ -48,7 +48,7 @@ struct CompareOptions {
   std::vector<SystemInput> run_variance;
 };
 
-/// A figure that two systems can be held against each other by: those of results/selection/ranking.hpp that are of
+/// A figure by which systems are compared: those of results/selection/ranking.hpp that are of
 /// samples and joules, and costs.
 enum class FigureKind {
   throughput, samples_per_joule, efficiency, time_to_target, energy_to_target, steps_to_target, cost, cost_to_target
@@ -69,7 +69,7 @@ const std::vector<ComparedFigure>& compared_figures();
 /// What is not the same in a system and in the reference.
 struct Difference {
   std::string what;        ///< "global batch", "nvidia_driver", "flag throttled", "scope of energy"
-  std::size_t system = 0;  ///< held against the reference; the reference itself: a fault of its own
+  std::size_t system = 0;  ///< compared with the reference; the reference itself: a fault of its own
   std::string reference_value, system_value;
   bool blocking = false;               ///< no ratio is claimed of what it concerns; false: noted
   std::string why;                     ///< why it blocks, or what to keep in mind
@@ -101,19 +101,19 @@ enum class Claim {
   reference,       ///< it is the reference
 };
 template <>
-inline constexpr std::array name_list<Claim> = {"",         "better",         "worse",  "no difference shown", "single_run",
-                                                "no claim", "not comparable", "absent", "reference"};
+inline constexpr std::array name_list<Claim> = {
+    "", "better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent", "reference"};
 
 /// A system ÷ the reference, of one figure.
 struct Ratio {
-  std::optional<double> value{};      ///< of geometric means; absent where there is none to have
+  std::optional<double> value{};      ///< of geometric means; absent if there is none to have
   /// 95 % interval: over runs, or of "single_run" over trials alone; else the range from worst to best case.
   std::optional<double> low{}, high{};
   bool is_range = false;            ///< then low and high are no interval and nothing is claimed
   int replicates = 0;               ///< of the system that has fewer
-  /// The least true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
+  /// The smallest true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
   std::optional<double> detectable{};
-  /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
+  /// How many replicates each system needs for the difference seen to show in 8 of 10; absent if no number would, or
   /// where nothing is left to decide. `most_replicates` means as many or more.
   std::optional<int> needed{};
   Claim verdict = Claim::none;
@@ -144,18 +144,18 @@ struct RankedSystem {
   bool tied = false;            ///< shares its rank
   std::optional<double> ratio;  ///< overall, to the reference
 };
-/// A workload that a device cannot do: in nobody's overall mean, whoever lacks it.
+/// A workload that a device cannot do: in no overall mean, whichever system lacks it.
 struct LeftOutWorkload {
   std::size_t workload = 0;
   std::vector<std::size_t> systems;  ///< that call it unsupported
 };
 struct FigureComparison {
   ComparedFigure figure;
-  Scope scope = Scope::none;          ///< of the joules; empty where the figure has none
+  Scope scope = Scope::none;          ///< of the joules; empty if the figure has none
   std::string note;                   ///< what holds for all of it: that costs are lower bounds; empty otherwise
   std::vector<ComparedRow> rows;      ///< one for each workload that the reference has the figure of
   std::vector<Ratio> overall;         ///< weighted geometric mean over rows, as Comparison::systems
-  std::string overall_reason;         ///< why there is none for anybody; empty otherwise
+  std::string overall_reason;         ///< why there is none for any system; empty otherwise
   std::vector<RankedSystem> ranking;  ///< best first; those without an overall ratio are left out
   std::vector<LeftOutWorkload> left_out{};
 };
@@ -212,7 +212,7 @@ struct Comparison {
   std::vector<std::string> answer;
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
-  bool is_tender = false;               ///< runs of a kit, or held against one
+  bool is_tender = false;               ///< runs of a kit, or compared with one
   std::vector<AwardObstacle> not_an_award{};  ///< of a tender; `answer` begins with them where something is compared
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown

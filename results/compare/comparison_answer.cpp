@@ -78,8 +78,8 @@ std::string change_in_words(const Ratio& r, const char* more, const char* less) 
   return plain_change_in_words(r, more, less) + (over.empty() ? "" : ", " + over);
 }
 
-/// Rounded up to one significant digit, or to two where the first is 1, so that no uncertainty is made smaller: how many
-/// decimals that takes.
+/// How many decimals a half width needs, rounded up to one significant digit, or to two if the first is 1, so that no
+/// uncertainty becomes smaller.
 int decimals_of(double half) {
   if (!(half > 0)) return 3;
   const int exponent = static_cast<int>(std::floor(std::log10(half)));
@@ -166,7 +166,7 @@ class Sentences {
   }
 
   /// The system's figure and the reference's: geometric means over runs and, weighted, over workloads, as the overall
-  /// ratio is. Nullopt where one lacks any.
+  /// ratio is. Nullopt if one lacks any.
   std::optional<std::pair<double, double>> absolute(const FigureComparison& figure, std::size_t s) const {
     double of_system = 0, of_reference = 0;
     for (const ComparedRow& row : figure.rows) {
@@ -177,7 +177,7 @@ class Sentences {
     }
     return std::pair(std::exp(of_system), std::exp(of_reference));
   }
-  /// "6.14 instead of 6.52 EUR a million samples"; empty where there is none.
+  /// "6.14 instead of 6.52 EUR a million samples"; empty if there is none.
   std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside,
                              const std::string& unit) const {
     const auto both = absolute(figure, s);

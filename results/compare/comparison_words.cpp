@@ -15,7 +15,6 @@
 
 namespace tw::results {
 
-using namespace std::string_literals;
 using text::count;
 
 namespace words {
@@ -28,6 +27,28 @@ std::string percent(double ratio) {
   return fmt::format("{:+.{}f}", change, std::abs(change) < 9.995 ? 2 : 1);
 }
 bool is_much(double ratio) { return ratio >= much || ratio <= 1 / much; }
+
+constexpr const char* repeat_words = "repeat when it is quiet";
+
+/// A ceiling within its tolerance takes nothing away.
+bool is_disturbed(const Record& run, const FlagName& flag) {
+  return has_flag(run, flag) && !(flag == Flag::above_ceiling && credible_of_ceiling(run.summary));
+}
+
+/// "0.370 EUR/h (rented, electricity included)", "2 nodes, 1.20 EUR/h (bought, 0.3 EUR/kWh)"; empty without a price.
+std::string hour_words(const ComparedSystem& system) {
+  if (!system.cost) return {};
+  const PriceRow& price = system.cost->price;
+  const std::string currency = text::printable(system.cost->currency);
+  int nodes = 1;
+  for (const RecordCost& record : system.cost->records) nodes = std::max(nodes, record.nodes);
+  const std::string electricity =
+      price.electricity_included ? "electricity included"
+                                 : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
+  return fmt::format("{}{} {}/h ({}, {})", nodes > 1 ? count(static_cast<std::size_t>(nodes), "node") + ", " : "",
+                     text::significant(hour_price(price, nodes)), currency, price.rent_per_month ? "rent" : "bought",
+                     electricity);
+}
 
 }  // namespace
 
@@ -57,15 +78,6 @@ const char* noun(Replicates replicates) {
   return replicates == Replicates::trials ? "trials" : replicates == Replicates::runs ? "runs" : "blocks";
 }
 
-namespace {
-constexpr const char* repeat_words = "repeat when it is quiet";
-
-/// A ceiling within its tolerance takes nothing away.
-bool is_disturbed(const Record& run, const FlagName& flag) {
-  return has_flag(run, flag) && !(flag == Flag::above_ceiling && credible_of_ceiling(run.summary));
-}
-}  // namespace
-
 void Trials::add(const std::vector<const Record*>& runs) {
   has_single_run = has_single_run || runs.size() == 1;
   std::set<FlagName> flags;
@@ -81,7 +93,8 @@ void Trials::add(const std::vector<const Record*>& runs) {
 }
 
 Open no_claim(const Trials& trials, const char* how_to_repeat) {
-  if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": the missing part may reverse the order"};
+  if (!trials.bounds.empty())
+    return {"lower_bound", "these are " + trials.bounds + ": the missing part may reverse the order"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
@@ -127,6 +140,12 @@ std::string place(const Difference& difference, const Comparison& comparison) {
   return fmt::format("in {} of {} workloads", count, all);
 }
 
+std::string first_of(std::vector<std::string> texts, std::size_t most, const char* separator, const char* more) {
+  const std::size_t left = texts.size() - std::min(texts.size(), most);
+  texts.resize(texts.size() - left);
+  return text::join(texts, separator) + (left > 0 ? fmt::format(fmt::runtime(more), left) : "");
+}
+
 std::string comparability(const Comparison& comparison) {
   const auto blocking = std::ranges::count_if(comparison.differences, &Difference::blocking);
   const auto noted = std::ssize(comparison.differences) - blocking;
@@ -145,13 +164,10 @@ std::string workload(const ComparedWorkload& workload, const Comparison& compari
 }
 
 std::string workloads(const Comparison& comparison) {
-  constexpr std::size_t most_named = 4;
   std::vector<std::string> names;
   for (const ComparedWorkload& one : comparison.workloads) names.push_back(workload(one, comparison));
-  const std::size_t more = names.size() > most_named ? names.size() - most_named : 0;
-  names.resize(names.size() - more);
-  return fmt::format("workload{}: {}{}", comparison.workloads.size() == 1 ? "" : "s", fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return (comparison.workloads.size() == 1 ? "workload: " : "workloads: ") +
+         first_of(std::move(names), 4, ", ", " and {} more");
 }
 
 std::string dates(const Comparison& comparison) {
@@ -187,7 +203,7 @@ std::string broken_rules(const std::vector<std::string>& broken) {
 }
 
 std::vector<KeptRules> run_rules(const Comparison& comparison) {
-  std::vector<std::pair<std::vector<std::string>, std::vector<std::size_t>>> groups;  // of the systems that break the same
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::size_t>>> groups;  // systems that break the same
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     const std::vector<std::string>& broken = comparison.systems[s].broken_rules;
     auto same = std::ranges::find(groups, broken, [](const auto& group) { return group.first; });
@@ -196,10 +212,12 @@ std::vector<KeptRules> run_rules(const Comparison& comparison) {
   }
   std::vector<KeptRules> lines;
   for (const auto& [broken, systems] : groups)
-    lines.push_back({names(comparison, systems) + ": " +
-                         (broken.empty() ? "No broken run rule was found in "s + (systems.size() == 1 ? "its report" : "their reports")
-                                         : broken_rules(broken)),
-                     broken.empty()});
+    lines.push_back(
+        {names(comparison, systems) + ": " +
+             (!broken.empty()       ? broken_rules(broken)
+              : systems.size() == 1 ? "No broken run rule was found in its report"
+                                    : "No broken run rule was found in their reports"),
+         broken.empty()});
   return lines;
 }
 
@@ -211,7 +229,7 @@ void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, 
       });
   if (!comparison.is_tender) return;
   std::vector<AwardObstacle>& all = comparison.not_an_award;
-  // A kit that was given is held against each run by itself (offer_faults). Otherwise it is the first that is found,
+  // Each run is checked against a kit that was given (offer_faults). Otherwise the kit is the first that is found,
   // the reference's before others'.
   std::vector<std::size_t> order = {comparison.reference};
   for (std::size_t s = 0; s < systems.size(); ++s)
@@ -248,15 +266,13 @@ std::string not_an_award(const Comparison& comparison) {
   }
   if (groups.empty()) return {};
   std::ranges::stable_partition(groups, &Group::is_first);  // one of each kind before more of one
-  const std::size_t more = groups.size() > most_named_obstacles ? groups.size() - most_named_obstacles : 0;
-  groups.resize(groups.size() - more);
   std::vector<std::string> said;
   for (const Group& group : groups) said.push_back(names(comparison, group.systems) + ": " + group.what);
   const bool is_single =
       comparison.learned.empty() &&
       std::ranges::all_of(comparison.systems, [](const ComparedSystem& one) { return one.started_at.size() == 1; });
-  return fmt::format("Not an award: {}{}{}. The figures are good for a look.", fmt::join(said, "; "),
-                     more > 0 ? fmt::format(" (and {} more)", more) : "",
+  return fmt::format("Not an award: {}{}. The figures are good for a look.",
+                     first_of(std::move(said), most_named_obstacles, "; ", " (and {} more)"),
                      is_single ? "; and one run each decides nothing" : "");
 }
 
@@ -295,11 +311,8 @@ std::string left_out(const FigureComparison& figure, const Comparison& compariso
                                 comparison.workloads[one.workload].id, fmt::join(names, " and "),
                                 names.size() == 1 ? "s" : ""));
   }
-  constexpr std::size_t most_named = 3;
-  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
-  parts.resize(parts.size() - more);
-  return fmt::format("over {} of {} workloads; {}{}", counted, all, fmt::join(parts, "; "),
-                     more > 0 ? fmt::format("; and {} more", more) : "");
+  return fmt::format("over {} of {} workloads; {}", counted, all,
+                     first_of(std::move(parts), 3, "; ", "; and {} more"));
 }
 
 std::string ranking_note(const FigureComparison& figure) {
@@ -340,32 +353,10 @@ std::string means(const FigureComparison& figure, const Comparison& comparison) 
                                     comparison.workloads[row.workload].id, change(shown), change(*cell.ratio.value)));
     }
   }
-  constexpr std::size_t most_named = 3;
-  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
-  parts.resize(parts.size() - more);
   if (parts.empty()) return {};
-  return fmt::format("the figures shown are arithmetic means, ratios are of geometric ones: {}{}",
-                     fmt::join(parts, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
+  return "the figures shown are arithmetic means, ratios are of geometric ones: " +
+         first_of(std::move(parts), 3, "; ", "; and {} more");
 }
-
-namespace {
-
-/// "0.370 EUR/h (rented, electricity included)", "2 nodes, 1.20 EUR/h (bought, 0.3 EUR/kWh)"; empty without a price.
-std::string hour_words(const ComparedSystem& system) {
-  if (!system.cost) return {};
-  const PriceRow& price = system.cost->price;
-  const std::string currency = text::printable(system.cost->currency);
-  int nodes = 1;
-  for (const RecordCost& record : system.cost->records) nodes = std::max(nodes, record.nodes);
-  const std::string electricity =
-      price.electricity_included ? "electricity included"
-                                 : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
-  return fmt::format("{}{} {}/h ({}, {})", nodes > 1 ? count(static_cast<std::size_t>(nodes), "node") + ", " : "",
-                     text::significant(hour_price(price, nodes)), currency, price.rent_per_month ? "rent" : "bought",
-                     electricity);
-}
-
-}  // namespace
 
 std::vector<std::string> grounds(const Comparison& comparison) {
   std::vector<std::string> lines, runs, prices, busy;

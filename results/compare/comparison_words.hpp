@@ -13,15 +13,15 @@ namespace tw::results::words {
 /// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
 std::string change(double ratio);
 /// The one notation of a change: "+12.3 % (+10.1 to +14.5)", "2.31 x (2.10 to 2.53)"; of a range "(+10.1 to +14.5,
-/// worst to best)"; empty where there is none
+/// worst to best)"; empty if there is none
 std::string change(const Ratio& ratio);
-/// What stands in brackets there: "(+10.1 to +14.5)"; empty where there is none
+/// The part in brackets: "(+10.1 to +14.5)"; empty if there is none
 std::string interval(const Ratio& ratio);
 /// The verdict for people: "better", "one run"
 std::string verdict(const Ratio& ratio);
 /// "samples/s", "package samples/J"
 std::string unit(const FigureComparison& figure);
-/// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty where nothing.
+/// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty if nothing.
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
@@ -36,14 +36,14 @@ struct Trials {
   /// The runs of one system.
   void add(const std::vector<const Record*>& runs);
 };
-/// Why nothing is claimed: a stable code, and words; both empty where there may be a claim.
+/// Why nothing is claimed: a stable code, and words; both empty if there may be a claim.
 struct Open {
   std::string code, text;
 };
 Open no_claim(const Trials& trials, const char* how_to_repeat = ", or with scripts/repeat");
 /// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
-/// What a comparison will not make of one report's points; empty where none of them was disturbed, and of one of
+/// What a comparison will not make of one report's points; empty if none of them was disturbed, and of one of
 /// several runs (scripts/repeat), which are compared together.
 std::string no_verdict(const Report& report);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
@@ -75,22 +75,24 @@ std::vector<KeptRules> run_rules(const Comparison& comparison);
 /// Whether it is a tender, which runs of a kit are too, and why no offer may win it, by system: broken run rules, runs
 /// of other kits, and what a kit that was given finds besides.
 void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, Comparison& comparison);
-/// "Not an award: A, B: run rule "window" is broken (windows are short, …) (and 2 more). …", three at most; empty where
-/// nothing stands against one
+/// "Not an award: A, B: run rule "window" is broken (windows are short, …) (and 2 more). …", three at most; empty if
+/// nothing prevents one
 std::string not_an_award(const Comparison& comparison);
+/// "a, b and 2 more": the first `most` texts of a list, and behind them how many more there are ("{}" in `more`).
+std::string first_of(std::vector<std::string> texts, std::size_t most, const char* separator, const char* more);
 /// "A, B, C"
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems);
 /// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
 std::string split(const FigureComparison& figure, std::size_t system);
-/// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty where none
+/// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty if none
 /// is.
 std::string left_out(const FigureComparison& figure, const Comparison& comparison);
 /// What a ranking of so many systems does not correct for; empty of two.
 std::string ranking_note(const FigureComparison& figure);
-/// "1. C (+12.0 %); 2. A = B (-0.50 %); = shares a rank: no interval tells them apart"
+/// "1. C (+12.0 %); 2. A = B (-0.50 %); = shares a rank: their intervals overlap"
 std::string ranking(const FigureComparison& figure, const Comparison& comparison);
 /// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
-/// which they are, and why. Empty where none does.
+/// which they are, and why. Empty if none does.
 std::string means(const FigureComparison& figure, const Comparison& comparison);
 /// What it is, in words for people, and its cost where it has a price.
 ComparedSystem described(const SystemInput& system, const CompareOptions& options);

@@ -16,7 +16,7 @@ struct LogSample {
   /// Half width, 95 %, that all of them have in common, as a share (the sensor's own, when a target was reached).
   double common = 0;
   bool drop_extremes = false;  ///< from 10 replicates on best and worst are left out; not of runs to a target
-  /// Of runs: groups of earlier runs of the same machine, whose spread stands for what is not seen in these. A group
+  /// Of runs: groups of earlier runs of the same machine, whose spread replaces what these do not show. A group
   /// that lacks the figure is empty, so that each has the same place in all workloads.
   std::vector<std::vector<double>> earlier{};
   double within = 0;  ///< of one run: the variance of its mean by its trials, which its own spread cannot be less than
@@ -54,7 +54,7 @@ double half_width(const Contrast& contrast);
 /// The least difference (a share: 0.05) that shows in 8 of 10 comparisons of as many replicates and of this spread.
 double detectable_share(const Contrast& contrast);
 /// How many replicates a side let the difference seen show in 8 of 10 comparisons, `most` where it takes as many or
-/// more. Nullopt where no number does, since what the replicates have in common is too much.
+/// more. Nullopt if no number does, since what the replicates have in common is too much.
 std::optional<int> replicates_needed(const Contrast& contrast, int most);
 
 }  // namespace tw::results

@@ -63,7 +63,7 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
         continue;
       }
       const std::string both = fmt::format("{} and {} are the same", name(first), name({s, run}));
-      for (const std::size_t system : {first.system, s})  // of two others nobody knows whose it is
+      for (const std::size_t system : {first.system, s})  // with two others the owner is not known
         if (system != reference) block(system, both, why);
     }
   return found;

@@ -24,9 +24,9 @@ using MeasuredSystems = std::vector<MeasuredSystem>;
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
 /// The same among runs of one plan, of all points; each entry names two runs.
 std::vector<Difference> copies(const std::vector<const Report*>& runs);
-/// The numbers from 1 up to the greatest that are not among these: "1, 4 to 6"; empty where none is missing.
+/// The numbers from 1 up to the greatest that are not among these: "1, 4 to 6"; empty if none is missing.
 std::string missing_of(const std::set<int>& numbers);
-/// The same of the indices that runs state; empty where none of them states any.
+/// The same of the indices that runs state; empty if none of them states any.
 std::string missing_runs(const std::vector<Report>& runs);
 /// Blocks a system whose runs all state one index, as only several copies of one run, or the same run of several
 /// series, do: scripts/repeat gives each run of a series its own, and with it its own order of points. Blocks a series

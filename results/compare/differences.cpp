@@ -393,7 +393,7 @@ static std::vector<Scope> scopes_of(const std::vector<const Record*>& records) {
   return all;
 }
 
-/// Why records with joules have none to be held against each other by.
+/// Why records with joules have none that can be compared.
 static std::string why_no_joules(const std::vector<const Record*>& records, const std::vector<Scope>& telling) {
   const std::vector<Scope> common = scopes_of(records);
   if (common.empty()) return "joules of different scopes are never compared, and these have no scope in common";

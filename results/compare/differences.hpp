@@ -1,4 +1,4 @@
-// Whether what two reports say may be held against each other. Internal to the comparison.
+// Whether two reports may be compared. Internal to the comparison.
 #pragma once
 
 #include <cstddef>
@@ -52,9 +52,9 @@ std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& refere
 /// By which methods the joules of a scope were read, in the records of one workload, of one run each, one at least.
 std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
                                            const std::vector<const Record*>& system, Scope scope);
-/// That the costs of a system's own runs do not rest on the same; empty where they do.
+/// That the costs of a system's own runs do not rest on the same; empty if they do.
 std::vector<Difference> cost_differences(const CostGround& system);
-/// Of how complete the costs of both are; empty where either does not rest on the same by itself.
+/// Of how complete the costs of both are; empty if either does not rest on the same by itself.
 std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system);
 
 /// The same of several workloads is one difference; of all of `workloads` it is one of the reports. Blocking ones

@@ -12,6 +12,7 @@
 
 #include "results/compare/baseline.hpp"
 #include "results/cost/cost.hpp"
+#include "results/record/fields.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
 
@@ -40,24 +41,29 @@ void hold_against(const std::string& text, const std::string& schema, const char
                                        schema_name));
 }
 
-template <class T>
-void take(const Json& object, const char* key, T& into) {
-  if (const auto found = object.find(key); found != object.end()) into = found->get<T>();
-}
-template <class T>
-void take(const Json& object, const char* key, std::optional<T>& into) {
-  if (const auto found = object.find(key); found != object.end()) into = found->get<T>();
+/// Takes members that an object has by their own names (TW_FIELDS); the others stay as they are.
+class Take {
+ public:
+  explicit Take(const Json& object) : object_(object) {}
+  template <class T>
+  void operator()(const char* key, T& into) const {
+    if (const auto found = object_.find(key); found != object_.end()) into = found->get<T>();
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& into) const {
+    if (const auto found = object_.find(key); found != object_.end()) into = found->get<T>();
+  }
+
+ private:
+  const Json& object_;
+};
+
+/// What may be given beside the systems and in each.
+void take_common(const Take& take, PriceRow& row) {
+  TW_FIELDS(take, row, electricity_per_kwh, pue, carbon_g_per_kwh, utilisation)
 }
 
-/// What may stand beside the systems and in each.
-void take_common(const Json& object, PriceRow& row) {
-  take(object, "electricity_per_kwh", row.electricity_per_kwh);
-  take(object, "pue", row.pue);
-  take(object, "carbon_g_per_kwh", row.carbon_g_per_kwh);
-  take(object, "utilisation", row.utilisation);
-}
-
-/// Which of the row's keys stand beside the systems, and which nowhere.
+/// Which of the row's keys are given beside the systems, and which nowhere.
 void tell_sources(const Json& file, const Json& system, const Json& schema, PriceRow& row) {
   for (const auto& [key, ignored] : schema["definitions"]["system"]["properties"].items()) {
     if (system.contains(key)) continue;
@@ -129,50 +135,6 @@ void check_rules(const Json& json, const Json& schema) {
   }
 }
 
-}  // namespace
-
-std::map<std::string, double> weights_from_json(const std::string& text) {
-  std::map<std::string, double> weights;
-  const Json json = read(text);
-  for (const auto& [name, weight] : json.items()) {
-    if (!weight.is_number() || weight.get<double>() < 0) fail("/" + name, "must be a number, at least 0");
-    weights[name] = weight.get<double>();
-  }
-  if (weights.empty()) fail("/", "holds no weight");
-  return weights;
-}
-
-Prices prices_from_json(const std::string& text) {
-  const Json json = read(text);
-  const Json schema = Json::parse(prices_schema_json);
-  check_prices(json, schema);
-  hold_against(text, prices_schema_json, "prices.schema.json");
-  Prices prices;
-  take(json, "currency", prices.currency);
-  take(json, "note", prices.note);
-  for (const auto& [name, object] : json["systems"].items()) {
-    PriceRow& row = prices.rows.emplace_back();
-    row.name = name;
-    take_common(json, row);
-    take_common(object, row);
-    take(object, "hosts", row.hosts);
-    take(object, "note", row.note);
-    row.file_note = prices.note;
-    tell_sources(json, object, schema, row);
-    take(object, "rent_per_month", row.rent_per_month);
-    take(object, "electricity_included", row.electricity_included);
-    take(object, "capex", row.capex);
-    take(object, "life_years", row.life_years);
-    take(object, "maintenance_per_year", row.maintenance_per_year);
-    take(object, "fixed_opex_per_year", row.fixed_opex_per_year);
-    take(object, "network_storage_capex", row.network_storage_capex);
-    take(object, "network_storage_power_w", row.network_storage_power_w);
-  }
-  return prices;
-}
-
-namespace {
-
 bool lists(const PriceRow& row, const std::string& host) {
   return std::ranges::any_of(row.hosts, [&](const std::string& pattern) {
     return pattern.ends_with('*') ? host.starts_with(pattern.substr(0, pattern.size() - 1)) : host == pattern;
@@ -197,6 +159,38 @@ std::set<std::string> name_words(const std::string& name) {
 }
 
 }  // namespace
+
+std::map<std::string, double> weights_from_json(const std::string& text) {
+  std::map<std::string, double> weights;
+  const Json json = read(text);
+  for (const auto& [name, weight] : json.items()) {
+    if (!weight.is_number() || weight.get<double>() < 0) fail("/" + name, "must be a number, at least 0");
+    weights[name] = weight.get<double>();
+  }
+  if (weights.empty()) fail("/", "holds no weight");
+  return weights;
+}
+
+Prices prices_from_json(const std::string& text) {
+  const Json json = read(text);
+  const Json schema = Json::parse(prices_schema_json);
+  check_prices(json, schema);
+  hold_against(text, prices_schema_json, "prices.schema.json");
+  Prices prices;
+  const Take take_file(json);
+  TW_FIELDS(take_file, prices, currency, note)
+  for (const auto& [name, object] : json["systems"].items()) {
+    PriceRow& row = prices.rows.emplace_back();
+    row.name = name;
+    const Take take(object);
+    take_common(take_file, row), take_common(take, row);
+    TW_FIELDS(take, row, hosts, note, rent_per_month, electricity_included, capex, life_years, maintenance_per_year,
+              fixed_opex_per_year, network_storage_capex, network_storage_power_w)
+    row.file_note = prices.note;
+    tell_sources(json, object, schema, row);
+  }
+  return prices;
+}
 
 std::string price_doubt(const PriceRow& row, const std::string& system, const Report& report) {
   const Context& context = report.context;
@@ -244,27 +238,21 @@ BaselineRules baseline_from_json(const std::string& text) {
   check_rules(json, schema);
   hold_against(text, schema_of_kinds(json, schema), "baseline.schema.json");
   BaselineRules result;
-  take(json, "note", result.note);
+  const Take take_file(json);
+  TW_FIELDS(take_file, result, note)
   const std::vector<std::string> figures = rule_figures();
   for (std::size_t i = 0; i < json["rules"].size(); ++i) {
     const Json& object = json["rules"][i];
     BaselineRule& rule = result.rules.emplace_back();
     const std::string where = "/rules/" + std::to_string(i);
-    take(object, "name", rule.name);
+    const Take take(object);
+    TW_FIELDS(take, rule, name, figure, points, most_below, most_above, at_least, at_most, surely)
     rule.kind = static_cast<RuleKind>(std::ranges::find(rule_kinds, object["kind"].get<std::string>()) -
                                       std::begin(rule_kinds));
-    take(object, "figure", rule.figure);
     std::string scope;
-    take(object, "scope", scope);
-    rule.scope = named<Scope>(scope).value_or(Scope::none);  // the schema knows no other
-    take(object, "points", rule.points);
-    take(object, "most_below", rule.most_below);
-    take(object, "most_above", rule.most_above);
-    take(object, "at_least", rule.at_least);
-    take(object, "at_most", rule.at_most);
     std::vector<std::string> flags;
-    take(object, "flags", flags);
-    take(object, "surely", rule.surely);
+    take("scope", scope), take("flags", flags);
+    rule.scope = named<Scope>(scope).value_or(Scope::none);  // the schema knows no other
     for (const std::string& flag : flags) {
       if (!named<Flag>(flag)) fail(where + "/flags", "\"" + flag + "\" is not a known flag");
       rule.flags.push_back(*named<Flag>(flag));
@@ -277,7 +265,7 @@ BaselineRules baseline_from_json(const std::string& text) {
       for (const std::string& name : figures) known += (known.empty() ? "" : ", ") + name;
       fail(where + "/figure", "\"" + rule.figure + "\" is unknown; known: " + known);
     }
-    if (rule.surely && std::ranges::find(compared_figures(), rule.figure, &ComparedFigure::name) == compared_figures().end())
+    if (rule.surely && std::ranges::count(compared_figures(), rule.figure, &ComparedFigure::name) == 0)
       fail(where + "/surely", "needs an interval, and " + rule.figure + " has none");
     const Merit* merit = find_merit(rule.figure);
     const bool of_joules = merit != nullptr && merit->by_scope;

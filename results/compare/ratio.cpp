@@ -106,8 +106,8 @@ Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, 
   }
   if (std::ranges::any_of(systems, [&](const SystemInput& s) { return s.runs.size() != count; })) {
     note =
-        "the systems have different numbers of runs: the intervals are over runs, taken as independent; one that was run "
-        "once takes its spread from earlier runs of its machine, or from the other's runs on the same machine";
+        "the systems have different numbers of runs: the intervals are over runs, taken as independent; one that was "
+        "run once takes its spread from earlier runs of its machine, or from the other's runs on the same machine";
     return Replicates::runs;
   }
   for (std::size_t block = 0; block + 1 < count; ++block) {

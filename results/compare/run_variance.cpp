@@ -31,7 +31,7 @@ bool is_same_workload(const RecordPair& pair) {
   return a.hash == b.hash && a.precision == b.precision && a.global_batch == b.global_batch && a.ranks == b.ranks;
 }
 
-/// A run that is there twice has no spread.
+/// A run that occurs twice has no spread.
 bool holds_copies(const SystemInput& group) {
   std::vector<const Report*> runs;
   for (const Report& run : group.runs) runs.push_back(&run);
@@ -48,21 +48,6 @@ std::string lacking(const SystemInput& group, const SystemInput& system, const s
         return pair.reference->id;
   return {};
 }
-
-}  // namespace
-
-std::string machine_of(const Report& report) {
-  std::vector<std::string> parts;
-  for (const HostInfo& host : report.context.hosts)
-    parts.push_back(fmt::format("host {} {} {} {} {}", host.cpu, host.sockets, host.cores, host.usable_threads,
-                                host.hypervisor.value_or("")));
-  for (const DeviceEntry& device : report.context.devices)
-    parts.push_back(fmt::format("device {} {}", device.kind, device.name));
-  std::ranges::sort(parts);
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-namespace {
 
 /// Each of machine_of()'s fields over all hosts, or all devices, of a report.
 std::vector<std::pair<std::string, std::string>> fields_of(const Report& report) {
@@ -105,6 +90,17 @@ std::string path_of(const SystemInput& group, std::size_t run) {
 }
 
 }  // namespace
+
+std::string machine_of(const Report& report) {
+  std::vector<std::string> parts;
+  for (const HostInfo& host : report.context.hosts)
+    parts.push_back(fmt::format("host {} {} {} {} {}", host.cpu, host.sockets, host.cores, host.usable_threads,
+                                host.hypervisor.value_or("")));
+  for (const DeviceEntry& device : report.context.devices)
+    parts.push_back(fmt::format("device {} {}", device.kind, device.name));
+  std::ranges::sort(parts);
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
 
 EarlierRuns::EarlierRuns(const std::vector<SystemInput>& groups, const std::vector<SystemInput>& systems,
                          const std::vector<const Record*>& wanted) {

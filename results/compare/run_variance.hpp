@@ -25,7 +25,7 @@ class EarlierRuns {
               const std::vector<const Record*>& wanted);
   /// Groups that serve a system.
   const std::vector<LearnedSpread>& learned() const { return learned_; }
-  /// The groups of a system, in an order that is the same for each workload: its records, one for each run; empty where
+  /// The groups of a system, in an order that is the same for each workload: its records, one for each run; empty if
   /// a run of the group lacks the workload.
   std::vector<std::vector<CostRun>> groups_of(std::size_t system, std::size_t workload) const;
 

@@ -34,9 +34,9 @@ struct PriceRow {
   std::string note;
   std::string file;       ///< that the row was read from; empty: none
   std::string file_note;  ///< of the whole file: where its prices are from
-  /// Why this may be the price of another machine than the report's (price_doubt()); empty where nothing says so.
+  /// Why this may be the price of another machine than the report's (price_doubt()); empty if nothing says so.
   std::string machine_note{};
-  /// Keys of the file that stand beside its systems, for all of them, and those that nobody gave: a default. All others
+  /// Keys of the file beside its systems, for all of them, and those that nobody gave: a default. All others
   /// are the row's own.
   std::set<std::string> for_all, not_given;
 };
@@ -49,7 +49,7 @@ struct Prices {
 /// Reads a prices file (JSON, comments allowed; results/schema/prices.schema.json). Throws std::runtime_error with the
 /// place.
 Prices prices_from_json(const std::string& text);
-/// The row called `name`, else the only one that names all `hosts`, else the file's only row; null where none is told
+/// The row called `name`, else the only one that names all `hosts`, else the file's only row; null if none is told
 /// apart.
 const PriceRow* find_price(const Prices& prices, const std::string& name, const std::vector<std::string>& hosts);
 /// What of a row does not fit the machine of the report: hosts that are not among its `hosts`, or, where it lists none
@@ -66,15 +66,15 @@ enum class CostBasis {
 template <>
 inline constexpr std::array name_list<CostBasis> = {"complete", "lower_bound", "hours_only"};
 
-/// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. Of samples
-/// and FLOPs it is what a second costs ÷ the record's throughput, and what a joule costs ÷ its samples/J (estimate_of_paid());
-/// else the mean over trials.
+/// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. For
+/// samples and FLOPs it is the cost of a second ÷ throughput plus the cost of a joule ÷ samples/J (estimate_of_paid());
+/// otherwise the mean over trials.
 struct CostFigure {
   std::string per;                              ///< "hour", "eflop", "million_samples", "model"
   std::optional<Estimate> total;                ///< in the currency, with its interval; absent with a reason
   double hours_part = 0, electricity_part = 0;  ///< add up to the total's value
   std::optional<double> kwh;     ///< facility's where energy_is_whole, else of the scope × PUE; absent without joules
-  std::optional<double> co2_kg;  ///< kwh × carbon intensity; absent where that or the joules are not given
+  std::optional<double> co2_kg;  ///< kwh × carbon intensity; absent if that or the joules are not given
   std::string reason;            ///< why total is absent; empty otherwise
 };
 /// What one input does, alone, to the cost named in `RecordCost::of`.
@@ -91,13 +91,13 @@ struct RecordCost {
   int nodes = 1;
   CostBasis basis = CostBasis::hours_only;
   Scope scope = Scope::none;               ///< of the joules; empty: none
-  std::string basis_note;                  ///< why it is not complete; empty where it is
+  std::string basis_note;                  ///< why it is not complete; empty if it is
   bool energy_is_whole = false;            ///< kWh and CO2 are of the node's joules; else lower bounds, where any
-  std::string energy_note;                 ///< why they are lower bounds; empty where they are not, or are absent
+  std::string energy_note;                 ///< why they are lower bounds; empty if they are not, or are absent
   std::optional<Estimate> it_power_w;      ///< mean, of that scope, of all nodes, without network and storage
   std::optional<double> facility_power_w;  ///< (it_power_w + network and storage) × PUE; of the scope node alone
   std::vector<CostFigure> figures;         ///< those that the record can have, in the order above
-  std::string of;  ///< the `per` that sensitivity is about: "model" or "million_samples"; empty where there is none
+  std::string of;  ///< the `per` that sensitivity is about: "model" or "million_samples"; empty if there is none
   std::vector<Sensitivity> sensitivity;  ///< most effect first
   std::string reason;                    ///< why there are no figures: the record does not count; empty otherwise
 };
@@ -108,7 +108,7 @@ struct CostReport {
   std::vector<RecordCost> records;  ///< one for each of the report
 };
 
-/// The nodes of the ranks that trained the record; 1 where the report does not say.
+/// The nodes of the ranks that trained the record; 1 if the report does not say.
 int nodes_of(const Report& report, const Record& record);
 /// Of all nodes, an hour of work: what is paid whether or not anything is computed, ÷ utilisation.
 double hour_price(const PriceRow& price, int nodes);
@@ -116,7 +116,7 @@ double hour_price(const PriceRow& price, int nodes);
 CostReport cost_of(const Report& report, const std::string& currency, const PriceRow& price,
                    double sensitivity_share = 0.2);
 
-/// Which joules a cost of this record takes: "node" where it has them, else a part's that tells of the training, else
+/// Which joules a cost of this record takes: "node" where it has them, else a part's that includes the training, else
 /// "".
 Scope cost_scope(const Record& record);
 CostBasis cost_basis(const Record& record, const PriceRow& price);

@@ -19,7 +19,7 @@ struct Use {
 };
 enum class Unit { second, sample, model };
 
-/// Of each valid trial. Empty where a trial does not have it.
+/// Of each valid trial. Empty if a trial does not have it.
 std::vector<Use> uses_of(const Record& record, Unit unit);
 /// What an estimate of their costs is of. Of a sample: 1 ÷ the throughput and 1 ÷ the samples/J that the summary shows.
 /// Of an hour and a model: the mean of all uses, so that each part belongs to the same trials.

@@ -28,8 +28,8 @@ namespace tw::results::words {
 const char* per(const std::string& name);
 /// "rent a month" of a Sensitivity's `input`.
 std::string turned_input(const std::string& name);
-/// What an input that is less, and one that is more, changes of the cost as given: "+25.0 %"; "as given: it cannot be more"
-/// where the input does not go that way.
+/// How a lower, or a higher, input changes the cost as given: "+25.0 %"; "as given: it cannot be more" if the input
+/// cannot go that way.
 std::string change_at_less(const Sensitivity& one);
 std::string change_at_more(const Sensitivity& one);
 /// Each input with its value, unit and source, "not given" where it is absent: nothing is left unsaid.

@@ -128,7 +128,8 @@ DeviceFigures device_figures(const Record& record, std::span<const Trial* const>
   for (const DeviceEntry* device : mine)
     if (figures.mfu_reason.empty()) figures.mfu_reason = add_peak(*device, record.workload.precision, sum);
   if (figures.mfu_reason.empty()) figures.peak_flops_per_s = sum;
-  if (!trials.empty() && !mine.empty() && std::ranges::all_of(mine, [](const DeviceEntry* one) { return is_gpu(*one); }))
+  if (!trials.empty() && !mine.empty() &&
+      std::ranges::all_of(mine, [](const DeviceEntry* one) { return is_gpu(*one); }))
     figures.gpu = UseOfGpus(mine, trials).use();
   return figures;
 }

@@ -59,7 +59,7 @@ std::string to_benchmark_json(const Report& raw, const ExportOptions& options) {
     const Record& record = report.records[i];
     const std::vector<const Trial*> trials = valid_trials(record);
     if (!is_valid(record) || trials.empty()) {
-      // compare.py takes the time of whatever stands among the benchmarks into its mean.
+      // compare.py includes the time of every benchmark in its mean.
       context["trainwatt_not_counted"].push_back({{"name", ids[i]}, {"why", why_not_counted(record)}});
       continue;
     }

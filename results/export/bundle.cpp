@@ -29,7 +29,7 @@ std::string environment_json(const std::string& report_text) {
   return environment.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Names stand in every line: a short file with a long one must not become a huge table.
+/// Every line repeats the names: a short file with a long one must not become a huge table.
 constexpr std::size_t largest_power_csv = std::size_t{256} << 20;
 
 std::string power_csv(const Report& report) {

@@ -25,7 +25,7 @@ inline constexpr const char* bundle_version = "1.0";
 
 /// Adds what is derived, and the sums, to the files of a run: report_file, and records_file and run_file where there
 /// are any. `forced_over`: what the report breaks, where it is bundled all the same. The same files make the same
-/// bundle. Throws std::runtime_error where the report cannot be read.
+/// bundle. Throws std::runtime_error if the report cannot be read.
 BundleFiles make_bundle(BundleFiles run, const std::vector<std::string>& forced_over);
 
 /// Each file but the sums and their signature, as sha256sum writes and checks it.
@@ -36,7 +36,7 @@ std::vector<Fault> checksum_faults(const BundleFiles& files);
 
 /// All that follows from the files alone: the sums; the report as `validate_report` has it; that records, start, series
 /// and environment say what the report says; over what the bundle was forced. Lines begin with the file's name. A run
-/// of steps without its raw records is broken: there is nothing that its report could be held against.
+/// of steps without its raw records is broken: its report could not be checked.
 Validation validate_bundle(const BundleFiles& files);
 
 }  // namespace tw::results

@@ -54,7 +54,7 @@ inline std::string text(const std::string& raw) {
   return quoted(!text.empty() && std::string_view("=+-@").find(text[0]) != std::string_view::npos ? "'" + text : text);
 }
 
-/// The shortest text that reads back as the same number, without regard to the locale; empty where there is none.
+/// The shortest text that reads back as the same number, without regard to the locale; empty if there is none.
 inline std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 inline std::string number(std::integral auto value) { return fmt::format("{}", value); }
 template <class T>

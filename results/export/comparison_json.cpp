@@ -1,4 +1,4 @@
-// A comparison and a cost as JSON: units in the key names, null where there is nothing.
+// A comparison and a cost as JSON: units in the key names, null if there is nothing.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +7,7 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost.hpp"
 #include "results/export/comparison_export.hpp"
+#include "results/record/fields.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
@@ -19,6 +20,20 @@ template <class T>
 Json number(const std::optional<T>& value) {
   return value ? number(static_cast<double>(*value)) : Json();
 }
+/// Puts members under their own names (TW_FIELDS).
+class Put {
+ public:
+  explicit Put(Json& into) : into_(into) {}
+  void operator()(const char* key, double value) { into_[key] = number(value); }
+  void operator()(const char* key, const std::optional<double>& value) { into_[key] = number(value); }
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    into_[key] = value;
+  }
+
+ private:
+  Json& into_;
+};
 Json count(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
 Json names_of(const std::vector<std::size_t>& systems, const Comparison& c) {
   Json names = Json::array();
@@ -30,34 +45,25 @@ Json words(const std::string& text) { return text.empty() ? Json() : Json(text);
 
 Json as_json(const std::optional<Estimate>& e) {
   if (!e) return {};
-  return {{"value", number(e->value)},
-          {"low", number(e->low)},
-          {"high", number(e->high)},
-          {"statistic", e->statistic},
-          {"count", e->count}};
+  Json json;
+  Put put(json);
+  TW_FIELDS(put, *e, value, low, high, statistic, count)
+  return json;
 }
 
 Json as_json(const PriceRow& p) {
-  return {{"name", p.name},
-          {"note", words(text::printable(p.note))},
-          {"file", words(text::printable(p.file))},
-          {"note_of_prices", words(text::printable(p.file_note))},
-          {"machine_note", words(text::printable(p.machine_note))},
-          {"rent_per_month", number(p.rent_per_month)},
-          {"electricity_included", p.electricity_included},
-          {"capex", number(p.capex)},
-          {"life_years", number(p.life_years)},
-          {"maintenance_per_year", number(p.maintenance_per_year)},
-          {"fixed_opex_per_year", number(p.fixed_opex_per_year)},
-          {"network_storage_capex", number(p.network_storage_capex)},
-          {"network_storage_power_w", number(p.network_storage_power_w)},
-          {"utilisation", number(p.utilisation)},
-          {"electricity_per_kwh", number(p.electricity_per_kwh)},
-          {"pue", number(p.pue)},
-          {"pue_source", text::printable(p.pue_source)},
-          {"carbon_g_per_kwh", number(p.carbon_g_per_kwh)},
-          {"for_all_systems", p.for_all},
-          {"not_given", p.not_given}};
+  Json json = {{"name", p.name},
+               {"note", words(text::printable(p.note))},
+               {"file", words(text::printable(p.file))},
+               {"note_of_prices", words(text::printable(p.file_note))},
+               {"machine_note", words(text::printable(p.machine_note))}};
+  Put put(json);
+  TW_FIELDS(put, p, rent_per_month, electricity_included, capex, life_years, maintenance_per_year, fixed_opex_per_year,
+            network_storage_capex, network_storage_power_w, utilisation, electricity_per_kwh, pue)
+  json["pue_source"] = text::printable(p.pue_source);
+  TW_FIELDS(put, p, carbon_g_per_kwh)
+  json["for_all_systems"] = p.for_all, json["not_given"] = p.not_given;
+  return json;
 }
 
 Json as_json(const CostReport& report) {
@@ -71,14 +77,10 @@ Json as_json(const CostReport& report) {
                         {"energy_kwh", number(f.kwh)},
                         {"co2_kg", number(f.co2_kg)},
                         {"reason", words(f.reason)}};
-    for (const Sensitivity& s : r.sensitivity)
-      sensitivity.push_back({{"input", s.input},
-                             {"base", number(s.base)},
-                             {"low", number(s.low)},
-                             {"high", number(s.high)},
-                             {"cost_base", number(s.cost_base)},
-                             {"cost_low", number(s.cost_low)},
-                             {"cost_high", number(s.cost_high)}});
+    for (const Sensitivity& s : r.sensitivity) {
+      Put put(sensitivity.emplace_back());
+      TW_FIELDS(put, s, input, base, low, high, cost_base, cost_low, cost_high)
+    }
     records.push_back({{"id", r.id},
                        {"nodes", r.nodes},
                        {"basis", r.reason.empty() ? Json(to_string(r.basis)) : Json()},
@@ -101,7 +103,7 @@ Json as_json(const CostReport& report) {
           {"records", std::move(records)}};
 }
 
-/// What the interval is over; null where there is none. Only one over runs or blocks says anything of the systems.
+/// What the interval is over; null if there is none. Only one over runs or blocks says anything of the systems.
 Json interval_over(const Ratio& r, Replicates replicates) {
   if (!r.low || r.is_range) return {};
   return r.verdict == Claim::single_run ? "trials" : words::noun(replicates);
@@ -176,26 +178,16 @@ Json as_json(const Comparison& c) {
   for (const LearnedSpread& one : c.learned)
     json["run_variance"].push_back({{"files", one.paths}, {"systems", names_of(one.systems, c)}});
   for (const char* list : {"systems", "workloads", "differences", "figures", "break_even"}) json[list] = Json::array();
-  for (const ComparedSystem& s : c.systems)
-    json["systems"].push_back({{"name", s.name},
-                               {"files", s.paths},
-                               {"hosts", s.hosts},
-                               {"devices", s.devices},
-                               {"program", s.program},
-                               {"suite", s.suite},
-                               {"plan_sha256", s.plan_sha256},
-                               {"started_at", s.started_at},
-                               {"records", s.records},
-                               {"valid", s.valid},
-                               {"run_rules_broken", s.broken_rules},
-                               {"cost", s.cost ? as_json(*s.cost) : Json()}});
-  for (const ComparedWorkload& w : c.workloads)
-    json["workloads"].push_back({{"id", w.id},
-                                 {"model", w.model},
-                                 {"precision", w.precision},
-                                 {"global_batch", w.global_batch},
-                                 {"to_target", w.to_target},
-                                 {"records", w.records}});
+  for (const ComparedSystem& s : c.systems) {
+    Json& one = json["systems"].emplace_back(Json{{"name", s.name}, {"files", s.paths}});
+    Put put(one);
+    TW_FIELDS(put, s, hosts, devices, program, suite, plan_sha256, started_at, records, valid)
+    one["run_rules_broken"] = s.broken_rules, one["cost"] = s.cost ? as_json(*s.cost) : Json();
+  }
+  for (const ComparedWorkload& w : c.workloads) {
+    Put put(json["workloads"].emplace_back());
+    TW_FIELDS(put, w, id, model, precision, global_batch, to_target, records)
+  }
   for (const Difference& d : c.differences) {
     Json workloads = Json::array();
     for (const std::size_t w : d.workloads) workloads.push_back(c.workloads[w].id);

@@ -49,7 +49,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
       places.push_back(
           fmt::format("{}{} {}", one.rank, one.tied ? " (shared)" : "", cells::markdown(c.systems[one.system].name)));
     const std::string note = words::ranking_note(f);
-    out += fmt::format("\nRanking: {}. Systems that no interval tells apart share a rank{}.\n", fmt::join(places, ", "),
+    out += fmt::format("\nRanking: {}. Systems whose intervals overlap share a rank{}.\n", fmt::join(places, ", "),
                        note.empty() ? "" : "; " + cells::markdown(note));
   }
   return out;

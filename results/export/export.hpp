@@ -29,7 +29,7 @@ struct ExportFormat {
 };
 /// The list of results/export/exports.def.
 std::span<const ExportFormat> export_formats();
-/// Null where none has that name.
+/// Null if none has that name.
 const ExportFormat* find_export_format(const std::string& name);
 
 }  // namespace tw::results

@@ -18,7 +18,7 @@ std::optional<std::int64_t> unix_seconds(const std::string& time);
 /// Formats that name their rows cannot hold two of one name.
 std::vector<std::string> unique_ids(const std::vector<Record>& records);
 
-/// Why nothing of the record counts: "invalid: target_missed: …"; empty where it is valid.
+/// Why nothing of the record counts: "invalid: target_missed: …"; empty if it is valid.
 std::string why_not_counted(const Record& record);
 
 /// "GPU-…" of "nvml:GPU-…"; empty for a meter of another source.

@@ -12,7 +12,7 @@
 
 namespace tw::results {
 
-/// Empty where a figure is absent, which a column beside gives the reason of. Text is the report's own.
+/// Empty if a figure is absent, which a column beside gives the reason of. Text is the report's own.
 using Cell = std::variant<std::monostate, double, std::int64_t, std::string>;
 
 struct PointColumn {

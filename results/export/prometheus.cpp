@@ -138,7 +138,7 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
                  with(labels, "scope", to_string(scope)), joules);
 }
 
-/// Per sensor, so that it can stand beside the exporter of the same device: labels as dcgm-exporter's.
+/// Per sensor, so that it fits beside the exporter of the same device: labels as dcgm-exporter's.
 void add_meters(Exposition& out, const Record& record, const std::string& id) {
   std::map<std::pair<std::string, std::string>, std::pair<std::string, double>> joules, seconds;
   for (const Trial* trial : valid_trials(record))

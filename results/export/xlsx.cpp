@@ -2,7 +2,7 @@
 // A workbook for a tender: Summary (a line a point, what is absent and why), Points (all of to_csv, figures that do
 // not count in grey italics), Trials, Energy (each reading of each meter, counted or left out), Inputs (with unit and
 // source), Notes (flags and run rules); with a cost also Cost and Sensitivity, and every price among the inputs.
-// Numbers are numbers with a format, units stand in the frozen header row, what the report says is text whatever it
+// Numbers are numbers with a format, the frozen header row has the units, what the report says is text whatever it
 // looks like; an absent figure is an empty cell with its reason as a comment or in a column. The same report gives the
 // same bytes. Throws where there is no room for a temporary file.
 #include <fmt/format.h>

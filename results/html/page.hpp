@@ -19,7 +19,7 @@ namespace tw::results {
 std::string html_template();       ///< results/html/page.html
 std::string html_style();          ///< results/html/page.css
 std::string html_script();         ///< results/html/charts.js, then page.js
-std::string html_chart_library();  ///< Chart.js; empty where the build had none
+std::string html_chart_library();  ///< Chart.js; empty if the build had none
 
 }  // namespace tw::results
 
@@ -116,7 +116,7 @@ struct Place {
   std::size_t system = 0;
   const Record* record = nullptr;
   std::string id;    ///< after the system's name where there are several
-  std::string name;  ///< the same in short: what tells it from the others of its group
+  std::string name;  ///< the same in short: what distinguishes it from the others of its group
   Words words() const { return {name, "", id}; }
 };
 /// Records that train the same, in the order of their first one.
@@ -127,11 +127,11 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
-/// What tells points apart, and what they share, in words. An id is read as the plan writes it, parts joined by '/':
+/// What distinguishes points, and what they share, in words. An id is read as the plan writes it, parts joined by '/':
 /// "gpt2-tiny/bf16/mb8/t128/acc4/np2/gpu_clock=810"; a part of another form stays as it is.
 struct ShortNames {
   std::vector<std::string> names;  ///< one for each id: "bf16, accumulate 4"; different ids have different names
-  std::string shared;              ///< "micro-batch 8, 128 tokens, 2 processes"; empty where nothing is left out
+  std::string shared;              ///< "micro-batch 8, 128 tokens, 2 processes"; empty if nothing is left out
 };
 /// `keep_network`: the first part is said even where all share it.
 ShortNames short_names(const std::vector<std::string>& ids, bool keep_network);
@@ -142,7 +142,7 @@ std::string whose(const std::vector<HtmlSystem>& systems, const HtmlSystem& syst
 /// For each system, for each record: the short name with the whole id (Words::tip), both after whose() they are.
 std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& systems);
 
-/// "2 nodes (AMD EPYC 7502P, 8 x NVIDIA H100), 8 processes"; empty where the report does not say.
+/// "2 nodes (AMD EPYC 7502P, 8 x NVIDIA H100), 8 processes"; empty if the report does not say.
 std::string machine_words(const Report& report);
 
 /// Whether something was run and no point has joules of any scope.
@@ -166,7 +166,7 @@ Words no_joules(const std::vector<HtmlSystem>& systems);
 
 /// Which of these scopes has joules of any of the places; empty: none.
 Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes);
-/// Scopes whose joules tell of all valid points of the group, the widest first (results/analysis/scopes.hpp).
+/// Scopes whose joules are valid for all valid points of the group, the widest first (results/analysis/scopes.hpp).
 std::vector<Scope> scopes_that_tell(const Group& group);
 /// Why joules that are there hold none of the group's points against another.
 std::string why_none_tells(const Group& group);
@@ -193,11 +193,11 @@ Section provenance_section(const std::vector<HtmlSystem>& systems);
 Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
 
 // ---- html_static.cpp: what needs no script (previews in mail) ----
-/// Text as it may stand between tags and in an attribute's value in double quotes.
+/// Text valid between tags and in an attribute's value in double quotes.
 std::string for_text(const std::string& raw);
 
 /// Title, answer, cards, what to keep in mind and Page::main_tables as HTML. The page's script replaces it as a whole
-/// (#page) by what it draws, so that nothing is there twice. Every text passes for_text().
+/// (#page) by what it draws, so that nothing occurs twice. Every text passes for_text().
 std::string static_html(const Page& page, const std::string& made_by);
 
 }  // namespace tw::results::page

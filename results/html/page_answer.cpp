@@ -28,12 +28,12 @@ using text::significant;
 
 bool counts(const Place& place) { return is_valid(*place.record); }
 
-/// The best valid record of a group by a figure, and how many others its interval does not tell from it.
+/// The best valid record of a group by a figure, and how many others its interval does not separate from it.
 struct Best {
   const Place* place = nullptr;
   Estimate figure;
   std::size_t alike = 0, held_against = 0, disturbed = 0;
-  std::set<std::string> disturbed_by;  ///< flags of those that are held against each other
+  std::set<std::string> disturbed_by;  ///< flags of those that are compared with each other
   /// Anything but one point's figure: that it is the best of several.
   bool is_shown() const { return held_against < 2 || (alike == 0 && disturbed == 0); }
 };
@@ -70,7 +70,7 @@ std::string least_energy(const Best& best, Scope scope) {
   return (best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
 }
 
-/// "; of bf16 and float32, which may not train alike": what the points that were held against the best do not share.
+/// "; of bf16 and float32, which may not train alike": what the points that were compared with the best do not share.
 /// Runs to a target have shown what they train to.
 std::string unlike_words(const Group& group, auto of) {
   std::set<std::string> precisions;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "results/compare/comparison_words.hpp"
@@ -54,7 +55,7 @@ const std::string& own_id(const ComparedWorkload& workload, std::size_t system) 
   const bool has_own = system < workload.records.size() && !workload.records[system].empty();
   return has_own ? workload.records[system] : workload.id;
 }
-/// Of each workload of the comparison, one for each system: what each ran, in whatever split of the batch.
+/// Of each workload of the comparison, one for each system: what each ran, with any split of the batch.
 struct WorkloadNames {
   std::vector<std::vector<std::string>> names;  // by workload and system
   std::string shared;
@@ -85,15 +86,13 @@ std::string of_all_systems(const std::vector<std::string>& names, const Comparis
 std::string workloads_compared(const Comparison& comparison) {
   constexpr std::size_t most = 6;
   const WorkloadNames found = workload_names(comparison);
-  std::vector<std::string> shown;
-  for (std::size_t w = 0; w < std::min(most, found.names.size()); ++w)
-    shown.push_back(of_all_systems(found.names[w], comparison));
-  if (shown.empty()) return "No workloads.";
-  const bool has_parts =
-      std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
-  const std::size_t more = found.names.size() - shown.size();
-  return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s",
-                     text::join(shown, has_parts ? "; " : ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& one : found.names) names.push_back(of_all_systems(one, comparison));
+  if (names.empty()) return "No workloads.";
+  const bool has_parts = std::ranges::any_of(
+      names | std::views::take(most), [](const std::string& name) { return name.find(", ") != name.npos; });
+  return fmt::format("Workload{}: {}{}.", names.size() == 1 ? "" : "s",
+                     words::first_of(names, most, has_parts ? "; " : ", ", " and {} more"),
                      found.shared.empty() ? "" : " (all: " + found.shared + ")");
 }
 

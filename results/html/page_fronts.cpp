@@ -67,7 +67,7 @@ struct Dot {
   const Record* record = nullptr;
   Words name;
   Estimate across, up;
-  std::string left_out;  ///< why it is held against nothing; empty otherwise
+  std::string left_out;  ///< why it is compared with nothing; empty otherwise
 };
 
 /// What keeps points of a comparison off its fronts, by the name of the difference. What a chart keeps apart by itself
@@ -135,7 +135,7 @@ std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::ve
                        : " Hollow points are not compared and not on the front: " + text::join(parts, ", ") +
                              "; May they be compared? says why.";
 }
-/// Of dots that are held against each other: places of those that are not left out.
+/// Places of the dots that are compared: those that are not left out.
 std::vector<std::size_t> held(const std::vector<Dot>& dots) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < dots.size(); ++i)
@@ -152,7 +152,7 @@ struct Axes {
   bool to_target = false, is_cost = false;
 };
 
-/// Its cost lies below that of every other dot that it is held against, beyond their intervals.
+/// Its cost lies below that of every other dot that it is compared with, beyond their intervals.
 bool is_shown_cheapest(const std::vector<Dot>& dots, std::size_t cheapest) {
   return std::ranges::all_of(held(dots), [&](std::size_t i) {
     return i == cheapest || (dots[cheapest].up.value < dots[i].up.value && told_apart(dots[cheapest].up, dots[i].up));
@@ -186,7 +186,7 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
       std::ranges::count_if(dots, [](const Dot& dot) { return is_valid(*dot.record) && dot.left_out.empty(); });
   DataSet line{"Pareto front", 7, "line"};
   for (const std::size_t i : front) line.data.emplace_back(dots[i].across.value, dots[i].up.value);
-  std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour tells systems apart, the shape precisions
+  std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour separates systems, the shape precisions
   for (std::size_t s = 0; s < systems.size(); ++s) {
     int p = 0;
     for (const std::string& precision : precisions) {
@@ -285,7 +285,7 @@ std::string basis_words(const RecordCost& cost) {
                                    : "lower bounds, with " + cost.scope + " joules alone";
 }
 
-/// One chart for each workload, batch and basis: costs that hold different things are not held against each other.
+/// One chart for each workload, batch and basis: costs that hold different things are not compared with each other.
 void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
   const auto off = left_out(systems, comparison, both(speeds, costs));
   for (const Group& group : workloads(systems)) {

@@ -62,7 +62,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return text::join(said, ", ");
 }
 
-/// "AMD EPYC 7502P" of "AMD EPYC 7502P 32-Core Processor"; the whole name stands under Provenance.
+/// "AMD EPYC 7502P" of "AMD EPYC 7502P 32-Core Processor"; Provenance has the whole name.
 std::string short_processor(std::string name) {
   static const std::regex noise(R"(\((R|r|TM|tm)\)| +CPU\b| +@ .*$| +\d+-Core\b| +Processor\b|Processor +)");
   name = std::regex_replace(name.substr(0, 200), noise, "");

@@ -19,7 +19,7 @@ using text::significant;
 namespace {
 
 constexpr std::size_t most_dots = 240;  // of a line: more than its pixels on a phone
-constexpr std::size_t most_lines = 8;   // of a chart: as many as the palette tells apart
+constexpr std::size_t most_lines = 8;   // of a chart: as many as the palette has colours
 constexpr std::size_t most_options = 200;
 
 /// Between two trials nothing was measured: no line leads from one to the other.
@@ -112,53 +112,6 @@ Chart operators_chart(const Group& group) {
   return chart;
 }
 
-}  // namespace
-
-Section phases_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"phases", "Where a step's time goes",
-                  "Mean over steps and ranks. Rest: what the slowest rank's step takes beyond the phases' means."};
-  for (const Group& group : workloads(systems)) {
-    Chart chart;
-    chart.kind = "stack", chart.title = group.name, chart.x_title = "ms a step", chart.note = group.note;
-    chart.table = {group.name, {"Point", "Phase", "Time a step", "Share"}, true};
-    std::vector<std::string> names;
-    std::vector<std::pair<Place, std::vector<std::pair<std::string, double>>>> all;
-    for (const Place& place : group.places)
-      if (auto phases = mean_phases(*place.record); !phases.empty()) {
-        for (const auto& [name, seconds] : phases)
-          if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-        all.emplace_back(place, std::move(phases));
-      }
-    if (all.empty()) continue;
-    if (const auto rest = std::ranges::find(names, "rest"); rest != names.end())
-      std::rotate(rest, rest + 1, names.end());
-    for (std::size_t i = 0; i < names.size(); ++i) chart.sets.push_back({names[i], static_cast<int>(i)});
-    for (const auto& [place, phases] : all) {
-      chart.categories.push_back(place.name);
-      double step = 0;
-      for (const auto& [name, seconds] : phases) step += seconds;
-      for (DataSet& set : chart.sets) {
-        const auto found = std::ranges::find(phases, set.label, &std::pair<std::string, double>::first);
-        const double seconds = found == phases.end() ? 0 : found->second;
-        const std::string share = significant(step > 0 ? 100 * seconds / step : 0) + " %";
-        set.data.emplace_back(1e3 * seconds, 0,
-                              fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
-                              is_valid(*place.record));
-        chart.table.rows.push_back({place.words(), set.label, number(duration(seconds)), number(share)});
-      }
-    }
-    section.blocks.emplace_back(std::move(chart));
-    if (Chart operators = operators_chart(group); !operators.categories.empty())
-      section.blocks.emplace_back(std::move(operators));
-    else
-      section.say(group.name + ": no step was profiled by operators.", "quiet");
-  }
-  section.say_if_empty("No phases were timed, as for metered commands or if nothing ran.");
-  return section;
-}
-
-namespace {
-
 Chart target_chart(const Group& group) {
   Chart chart;
   const Target& target = *group.places.front().record->target;
@@ -224,20 +177,6 @@ Chart loss_chart(const Group& group) {
     chart.note += fmt::format(" The first {} of {} points are drawn.", chart.sets.size(), all);
   return chart;
 }
-
-}  // namespace
-
-Section learning_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"learning", "Learning", ""};
-  for (const Group& group : workloads(systems)) {
-    Chart chart = group.places.front().record->target ? target_chart(group) : loss_chart(group);
-    if (!chart.sets.empty()) section.blocks.emplace_back(std::move(chart));
-  }
-  section.say_if_empty("The report has no losses, as for metered commands or if nothing ran.");
-  return section;
-}
-
-namespace {
 
 /// Channels of power/telemetry, by the end of their names.
 struct Quantity {
@@ -307,8 +246,62 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
 
 }  // namespace
 
+Section phases_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"phases", "Where a step's time goes",
+                  "Mean over steps and ranks. Rest: what the slowest rank's step takes beyond the phases' means."};
+  for (const Group& group : workloads(systems)) {
+    Chart chart;
+    chart.kind = "stack", chart.title = group.name, chart.x_title = "ms a step", chart.note = group.note;
+    chart.table = {group.name, {"Point", "Phase", "Time a step", "Share"}, true};
+    std::vector<std::string> names;
+    std::vector<std::pair<Place, std::vector<std::pair<std::string, double>>>> all;
+    for (const Place& place : group.places)
+      if (auto phases = mean_phases(*place.record); !phases.empty()) {
+        for (const auto& [name, seconds] : phases)
+          if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+        all.emplace_back(place, std::move(phases));
+      }
+    if (all.empty()) continue;
+    if (const auto rest = std::ranges::find(names, "rest"); rest != names.end())
+      std::rotate(rest, rest + 1, names.end());
+    for (std::size_t i = 0; i < names.size(); ++i) chart.sets.push_back({names[i], static_cast<int>(i)});
+    for (const auto& [place, phases] : all) {
+      chart.categories.push_back(place.name);
+      double step = 0;
+      for (const auto& [name, seconds] : phases) step += seconds;
+      for (DataSet& set : chart.sets) {
+        const auto found = std::ranges::find(phases, set.label, &std::pair<std::string, double>::first);
+        const double seconds = found == phases.end() ? 0 : found->second;
+        const std::string share = significant(step > 0 ? 100 * seconds / step : 0) + " %";
+        set.data.emplace_back(1e3 * seconds, 0,
+                              fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
+                              is_valid(*place.record));
+        chart.table.rows.push_back({place.words(), set.label, number(duration(seconds)), number(share)});
+      }
+    }
+    section.blocks.emplace_back(std::move(chart));
+    if (Chart operators = operators_chart(group); !operators.categories.empty())
+      section.blocks.emplace_back(std::move(operators));
+    else
+      section.say(group.name + ": no step was profiled by operators.", "quiet");
+  }
+  section.say_if_empty("No phases were timed, as for metered commands or if nothing ran.");
+  return section;
+}
+
+Section learning_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"learning", "Learning", ""};
+  for (const Group& group : workloads(systems)) {
+    Chart chart = group.places.front().record->target ? target_chart(group) : loss_chart(group);
+    if (!chart.sets.empty()) section.blocks.emplace_back(std::move(chart));
+  }
+  section.say_if_empty("The report has no losses, as for metered commands or if nothing ran.");
+  return section;
+}
+
 Section telemetry_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"telemetry", "Power, clocks, temperature, utilisation", "Means of consecutive samples over the trials."};
+  Section section{"telemetry", "Power, clocks, temperature, utilisation",
+                  "Means of consecutive samples over the trials."};
   Choice choice{"Point", {}};
   std::size_t all = 0;
   const std::vector<std::vector<Words>> names = point_names(systems);

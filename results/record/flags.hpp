@@ -41,7 +41,7 @@ struct FlagUse {
 struct FlagFacts {
   FlagSource source;
   FlagUse use;
-  const char *text, *of_command = nullptr;  ///< with the names of thresholds: note_of() of results/analysis/flag_notes.hpp
+  const char *text, *of_command = nullptr;  ///< thresholds by name: note_of() of results/analysis/flag_notes.hpp
 };
 const FlagFacts& facts_of(Flag flag);
 

@@ -1,4 +1,4 @@
-// Records as JSON and back. Each struct's keys stand once, in `describe`, which both the writer and the reader walk.
+// Records as JSON and back. Each struct's keys are listed once, for `describe`, which writer, reader and cleaner walk.
 #include <cmath>
 #include <concepts>
 #include <limits>
@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "results/record/fields.hpp"
 #include "results/record/json_tree.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -21,176 +22,71 @@ std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_h
 template <class T, class U>
 concept Like = std::same_as<std::remove_const_t<T>, U>;
 
-void describe(auto& a, Like<Workload> auto& w) {
-  a("model", w.model), a("layers", w.layers), a("device", w.device), a("precision", w.precision);
-  a("micro_batch", w.micro_batch), a("accumulate", w.accumulate), a("global_batch", w.global_batch);
-  a("seq_len", w.seq_len), a("ranks", w.ranks), a("threads_per_rank", w.threads_per_rank);
-  a("optimizer", w.optimizer), a("seed", w.seed), a("parameters", w.parameters), a("hash", w.hash);
-}
-void describe(auto& a, Like<SettingRow> auto& s) {
-  a("host", s.host), a("domain", s.domain), a("accepted", s.accepted), a("observed", s.observed);
-  a("reason", s.reason);
-}
-void describe(auto& a, Like<Setting> auto& s) {
-  a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed), a("devices", s.devices);
-  a("found_by", s.found_by), a("found_minimum", s.found_minimum), a("found_maximum", s.found_maximum);
-}
-void describe(auto& a, Like<StartTemperature> auto& s) {
-  a("temperature_c", s.temperature_c), a("waited_s", s.waited_s);
-}
-void describe(auto& a, Like<SeriesRow> auto& s) {
-  a("host", s.host), a("domain", s.domain), a("quantity", s.quantity);
-  a("time_s", s.time_s), a("minimum", s.minimum), a("mean", s.mean), a("maximum", s.maximum);
-}
-void describe(auto& a, Like<CounterRow> auto& c) {
-  a("host", c.host), a("domain", c.domain), a("quantity", c.quantity), a("change", c.change);
-}
-void describe(auto& a, Like<IdleRow> auto& i) {
-  a("when", i.when), a("host", i.host), a("domain", i.domain), a("scope", i.scope);
-  a("power_w", i.power_w), a("uncertainty_w", i.uncertainty_w), a("window_s", i.window_s), a("reason", i.reason);
-}
-void describe(auto& a, Like<EnergyRow> auto& e) {
-  a("scope", e.scope), a("domain", e.domain), a("host", e.host), a("method", e.method);
-  a("energy_j", e.energy_j), a("uncertainty_j", e.uncertainty_j), a("window_s", e.window_s);
-  a("update_period_s", e.update_period_s), a("wraps", e.wraps), a("counted", e.counted), a("reason", e.reason);
-  a("detail", e.detail);
-}
-void describe(auto& a, Like<SettingChange> auto& c) {
-  a("setting", c.setting), a("host", c.host), a("domain", c.domain), a("requested", c.requested);
-  a("time_s", c.time_s), a("expected", c.expected), a("found", c.found);
-}
-void describe(auto& a, Like<Evaluation> auto& e) {
-  a("step", e.step), a("time_s", e.time_s), a("loss", e.loss), a("error", e.error);
-}
-void describe(auto& a, Like<TargetRun> auto& t) {
-  a("seed", t.seed), a("evaluation_s", t.evaluation_s), a("evaluations", t.evaluations);
-}
-void describe(auto& a, Like<ConvergenceReference> auto& c) {
-  a("source", c.source), a("seeds", c.seeds), a("steps_mean", c.steps_mean), a("steps_sd", c.steps_sd);
-  a("steps_low", c.steps_low), a("steps_high", c.steps_high);
-}
-void describe(auto& a, Like<Schedule> auto& s) {
-  a("learning_rate", s.learning_rate), a("final_share", s.final_share), a("warmup_steps", s.warmup_steps);
-  a("decay_steps", s.decay_steps);
-}
-void describe(auto& a, Like<Target> auto& t) {
-  a("task", t.task), a("metric", t.metric), a("value", t.value), a("floor", t.floor);
-  a("held_out_samples", t.held_out_samples), a("evaluation_interval", t.evaluation_interval);
-  a("most_steps", t.most_steps), a("schedule", t.schedule), a("reference", t.reference);
-  a("reference_reason", t.reference_reason);
-}
-void describe(auto& a, Like<Trial> auto& t) {
-  a("samples", t.samples), a("samples_s", t.samples_s), a("first_step", t.first_step), a("window_s", t.window_s);
-  a("start_s", t.start_s), a("clock_skew_s", t.clock_skew_s);
-  a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
-  a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
-  a("series", t.series), a("counters", t.counters), a("setting_changes", t.setting_changes);
-  a("sampler_cpu_share", t.sampler_cpu_share);
-  a("target_run", t.target_run);
-}
-void describe(auto& a, Like<Estimate> auto& e) {
-  a("value", e.value), a("low", e.low), a("high", e.high), a("statistic", e.statistic), a("count", e.count);
-}
-void describe(auto& a, Like<JobPrices> auto& p) { a("hour_price", p.hour_price), a("kwh_price", p.kwh_price); }
-void describe(auto& a, Like<ToTarget> auto& t) {
-  a("time_s", t.time_s), a("steps", t.steps), a("samples", t.samples), a.scopes("energy_j", t.energy_j);
-  a("reason", t.reason), a("cost", t.cost), a("cost_of_runs", t.cost_of_runs), a("cost_scope", t.cost_scope);
-  a("cost_reason", t.cost_reason);
-}
-void describe(auto& a, Like<LossScaling> auto& l) {
-  a("final_scale", l.final_scale), a("skipped_steps", l.skipped_steps);
-}
-void describe(auto& a, Like<Execution> auto& e) {
-  a("step_mode", e.step_mode), a("recompute", e.recompute), a("communicator", e.communicator), a("route", e.route);
-  a("loss_scaling", e.loss_scaling), a("recomputed_layers", e.recomputed_layers);
-  a("deterministic", e.deterministic), a("implementations", e.implementations);
-}
-void describe(auto& a, Like<GpuUse> auto& g) {
-  a("gpus", g.gpus), a("utilisation", g.utilisation), a("sm_active", g.sm_active);
-  a("memory_used_bytes", g.memory_used_bytes), a("memory_bytes", g.memory_bytes), a("reason", g.reason);
-}
-void describe(auto& a, Like<MicroBatchTrial> auto& t) {
-  a("micro_batch", t.micro_batch), a("samples_per_s", t.samples_per_s), a("reason", t.reason);
-}
-void describe(auto& a, Like<MicroBatchSearch> auto& m) {
-  a("trials", m.trials), a("chosen", m.chosen), a("stopped_by", m.stopped_by);
-}
-void describe(auto& a, Like<Summary> auto& s) {
-  a("samples_per_s", s.samples_per_s), a("tokens_per_s", s.tokens_per_s), a("flops_per_s", s.flops_per_s);
-  a("step_time_s", s.step_time_s), a("step_time_p50_s", s.step_time_p50_s), a("step_time_p90_s", s.step_time_p90_s);
-  a("step_time_p99_s", s.step_time_p99_s), a("step_time_min_s", s.step_time_min_s);
-  a("step_time_max_s", s.step_time_max_s), a("model_flops_per_sample", s.model_flops_per_sample);
-  a("hardware_flops_per_sample", s.hardware_flops_per_sample);
-  a("flops_rule", s.flops_rule), a("ceiling_flops_per_s", s.ceiling_flops_per_s), a("of_ceiling", s.of_ceiling);
-  a("of_ceiling_reason", s.of_ceiling_reason), a("peak_flops_per_s", s.peak_flops_per_s), a("mfu", s.mfu);
-  a("mfu_reason", s.mfu_reason), a("gpu", s.gpu);
-  a.scopes("energy_j", s.energy_j), a.scopes("flops_per_w", s.flops_per_w), a.scopes("samples_per_j", s.samples_per_j);
-  a("energy_reason", s.energy_reason), a("loss_first", s.loss_first), a("loss_last", s.loss_last);
-  a("loss_slope_per_step", s.loss_slope_per_step);
-  a("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank);
-  a("planned_bytes_per_rank", s.planned_bytes_per_rank);
-  a("peak_device_memory_bytes_per_rank", s.peak_device_memory_bytes_per_rank), a("op_share", s.op_share);
-  a("to_target", s.to_target);
-}
-void describe(auto& a, Like<Verdict> auto& v) { a("status", v.status), a("flags", v.flags), a("reasons", v.reasons); }
-void describe(auto& a, Like<Record> auto& r) {
-  a("id", r.id), a("launch", r.launch), a("workload", r.workload), a("setting", r.setting), a("start", r.start),
-      a("target", r.target), a("prices", r.prices), a("micro_batch_search", r.micro_batch_search);
-  a("trials", r.trials), a("execution", r.execution);
-  a("summary", r.summary), a("verdict", r.verdict);
-}
-void describe(auto& a, Like<HostInfo> auto& h) {
-  a("name", h.name), a("cpu", h.cpu), a("hypervisor", h.hypervisor), a("container", h.container);
-  a("sockets", h.sockets), a("cores", h.cores), a("hardware_threads", h.hardware_threads);
-  a("usable_threads", h.usable_threads), a("numa_nodes", h.numa_nodes), a("memory_bytes", h.memory_bytes), a("kernel", h.kernel), a("os", h.os);
-  a("cpu_governor", h.cpu_governor), a("cpu_min_mhz", h.cpu_min_mhz), a("cpu_max_mhz", h.cpu_max_mhz);
-  a("nics", h.nics), a("steal_share_since_boot", h.steal_share_since_boot);
-  a("cgroup_cpu_limit", h.cgroup_cpu_limit), a("cgroup_memory_limit_bytes", h.cgroup_memory_limit_bytes);
-  a("topology_xml_sha256", h.topology_xml_sha256);
-}
-void describe(auto& a, Like<DeviceEntry> auto& d) {
-  a("rank", d.rank), a("host", d.host), a("kind", d.kind), a("name", d.name), a("uuid", d.uuid);
-  a("instruction_set", d.instruction_set), a("threads", d.threads), a("affinity", d.affinity);
-  a("libraries", d.libraries), a("memory_bytes", d.memory_bytes);
-}
-void describe(auto& a, Like<MeterEntry> auto& m) {
-  a("host", m.host), a("domain", m.domain), a("scope", m.scope), a("method", m.method);
-  a("available", m.available), a("counted", m.counted), a("update_period_s", m.update_period_s);
-  a("reason", m.reason), a("detail", m.detail);
-}
-void describe(auto& a, Like<Context> auto& c) {
-  a("launch", c.launch), a("run_index", c.run_index), a("started_at", c.started_at), a("finished_at", c.finished_at);
-  a("argv", c.argv);
-  a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
-  a("devices", c.devices), a("meters", c.meters), a("idle_power", c.idle_power), a("warnings", c.warnings);
-}
-void describe(auto& a, Like<Program> auto& p) {
-  a("name", p.name), a("version", p.version), a("git_commit", p.git_commit);
-}
-void describe(auto& a, Like<KitInfo> auto& k) { a("title", k.title), a("sha256", k.sha256); }
+#define DESCRIBE(Type, ...) \
+  void describe(auto& a, Like<Type> auto& value) { TW_FIELDS(a, value, __VA_ARGS__) }
+DESCRIBE(Workload, model, layers, device, precision, micro_batch, accumulate, global_batch, seq_len, ranks,
+         threads_per_rank, optimizer, seed, parameters, hash)
+DESCRIBE(SettingRow, host, domain, accepted, observed, reason)
+DESCRIBE(Setting, requested, accepted, observed, devices, found_by, found_minimum, found_maximum)
+DESCRIBE(StartTemperature, temperature_c, waited_s)
+DESCRIBE(SeriesRow, host, domain, quantity, time_s, minimum, mean, maximum)
+DESCRIBE(CounterRow, host, domain, quantity, change)
+DESCRIBE(IdleRow, when, host, domain, scope, power_w, uncertainty_w, window_s, reason)
+DESCRIBE(EnergyRow, scope, domain, host, method, energy_j, uncertainty_j, window_s, update_period_s, wraps, counted,
+         reason, detail)
+DESCRIBE(SettingChange, setting, host, domain, requested, time_s, expected, found)
+DESCRIBE(Evaluation, step, time_s, loss, error)
+DESCRIBE(TargetRun, seed, evaluation_s, evaluations)
+DESCRIBE(ConvergenceReference, source, seeds, steps_mean, steps_sd, steps_low, steps_high)
+DESCRIBE(Schedule, learning_rate, final_share, warmup_steps, decay_steps)
+DESCRIBE(Target, task, metric, value, floor, held_out_samples, evaluation_interval, most_steps, schedule, reference,
+         reference_reason)
+DESCRIBE(Trial, samples, samples_s, first_step, window_s, start_s, clock_skew_s, steal_share, foreign_share, phase_s,
+         step_time_s, loss, gradient_norm, energy, series, counters, setting_changes, sampler_cpu_share, target_run)
+DESCRIBE(Estimate, value, low, high, statistic, count)
+DESCRIBE(JobPrices, hour_price, kwh_price)
+DESCRIBE(ToTarget, time_s, steps, samples, energy_j, reason, cost, cost_of_runs, cost_scope, cost_reason)
+DESCRIBE(LossScaling, final_scale, skipped_steps)
+DESCRIBE(Execution, step_mode, recompute, communicator, route, loss_scaling, recomputed_layers, deterministic,
+         implementations)
+DESCRIBE(GpuUse, gpus, utilisation, sm_active, memory_used_bytes, memory_bytes, reason)
+DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason)
+DESCRIBE(MicroBatchSearch, trials, chosen, stopped_by)
+DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_time_p50_s, step_time_p90_s,
+         step_time_p99_s, step_time_min_s, step_time_max_s, model_flops_per_sample, hardware_flops_per_sample,
+         flops_rule, ceiling_flops_per_s, of_ceiling, of_ceiling_reason, peak_flops_per_s, mfu, mfu_reason, gpu,
+         energy_j, flops_per_w, samples_per_j, energy_reason, loss_first, loss_last, loss_slope_per_step,
+         peak_resident_bytes_per_rank, planned_bytes_per_rank, peak_device_memory_bytes_per_rank, op_share, to_target)
+DESCRIBE(Verdict, status, flags, reasons)
+DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_batch_search, trials, execution, summary,
+         verdict)
+DESCRIBE(HostInfo, name, cpu, hypervisor, container, sockets, cores, hardware_threads, usable_threads, numa_nodes,
+         memory_bytes, kernel, os, cpu_governor, cpu_min_mhz, cpu_max_mhz, nics, steal_share_since_boot,
+         cgroup_cpu_limit, cgroup_memory_limit_bytes, topology_xml_sha256)
+DESCRIBE(DeviceEntry, rank, host, kind, name, uuid, instruction_set, threads, affinity, libraries,
+         memory_bytes)
+DESCRIBE(MeterEntry, host, domain, scope, method, available, counted, update_period_s, reason, detail)
+DESCRIBE(Context, launch, run_index, started_at, finished_at, argv, environment, versions, launcher, hosts, devices,
+         meters, idle_power, warnings)
+DESCRIBE(Program, name, version, git_commit)
+DESCRIBE(KitInfo, title, sha256)
 void describe(auto& a, Like<PlanInfo> auto& p) {
-  a("suite", p.suite), a.derived("sha256", sha256_hex(p.canonical_json)), a("canonical_json", p.canonical_json);
-  a("kit", p.kit);
+  TW_FIELDS(a, p, suite);
+  a.derived("sha256", sha256_hex(p.canonical_json));
+  TW_FIELDS(a, p, canonical_json, kit);
 }
-void describe(auto& a, Like<RunPart> auto& p) {
-  a("program", p.program), a("points", p.points), a("forced_over", p.forced_over), a("context", p.context);
-}
-void describe(auto& a, Like<SearchOutcome> auto& s) {
-  a("workload", s.workload), a("merit", s.merit), a("scope", s.scope), a("max_slowdown", s.max_slowdown);
-  a("hour_price", s.hour_price), a("kwh_price", s.kwh_price), a("points", s.points), a("measured", s.measured), a("refused", s.refused);
-  a("found", s.found), a("best", s.best), a("merit_ratio", s.merit_ratio), a("speed_ratio", s.speed_ratio);
-  a("reason", s.reason);
-}
+DESCRIBE(RunPart, program, points, forced_over, context)
+DESCRIBE(SearchOutcome, workload, merit, scope, max_slowdown, hour_price, kwh_price, points, measured, refused, found,
+         best, merit_ratio, speed_ratio, reason)
 void describe(auto& a, Like<Report> auto& r) {
   a.derived("schema_version", schema_version);
-  a("program", r.program), a("context", r.context), a("plan", r.plan), a("parts", r.parts), a("records", r.records);
-  a("search", r.search);
+  TW_FIELDS(a, r, program, context, plan, parts, records, search);
 }
 void describe(auto& a, Like<RunStart> auto& r) {
   a.derived("schema_version", schema_version);
-  a("program", r.program), a("context", r.context), a("plan", r.plan), a("command", r.command), a("config", r.config);
-  a("parts", r.parts), a("forced_over", r.forced_over);
+  TW_FIELDS(a, r, program, context, plan, command, config, parts, forced_over);
 }
+#undef DESCRIBE
 
 class Writer {
  public:
@@ -198,7 +94,7 @@ class Writer {
   void operator()(const char* key, const auto& value) { write(out_[key], value); }
   void derived(const char* key, const std::string& value) { out_[key] = value; }
   /// No scope at all is null, not {}: there is nothing to look up.
-  void scopes(const char* key, const ByScope& map) {
+  void operator()(const char* key, const ByScope& map) {
     out_[key] = nullptr;
     if (!map.empty()) write(out_[key], map);
   }
@@ -275,7 +171,7 @@ class Reader {
       read(*found, {&place_, key}, value);
   }
   void derived(const char*, const std::string&) {}
-  void scopes(const char* key, ByScope& map) {
+  void operator()(const char* key, ByScope& map) {
     const auto found = in_.find(key);
     map.clear();
     if (found != in_.end() && !found->is_null()) read(*found, {&place_, key}, map);
@@ -384,7 +280,6 @@ class Cleaner {
  public:
   void operator()(const char*, auto& value) { clean(value); }
   void derived(const char*, const std::string&) {}
-  void scopes(const char*, ByScope& map) { clean(map); }
 
  private:
   static void clean(std::string& value) { value = text::printable(value); }
@@ -437,7 +332,7 @@ void pretty(std::string& out, const Json& j, std::size_t indent) {
     width += item.size() + 2;
   }
   const bool flat = std::ranges::none_of(j, [](const Json& item) { return item.is_structured() && !item.empty(); });
-  // An object stands behind its key, which may take some 30 columns.
+  // The key before an object may take some 30 columns.
   const bool one_line = flat && indent + width + (object ? 30 : 0) <= line_width;
   const std::string margin(indent + 2, ' ');
   out += object ? '{' : '[';
@@ -577,7 +472,8 @@ T from_tree(const Tree& tree, UnknownNames unknown) {
 
 template <class T>
 T versioned(const Tree& tree, const std::string& what, UnknownNames unknown) {
-  if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + std::string(tree.type_name()));
+  if (!tree.is_object())
+    throw std::runtime_error("not a " + what + ": the document is " + tree.type_name());
   const auto version = tree.find("schema_version");
   if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
   if (!version->is_string())

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Of a newer minor version: what is not known may stand there.
+/// Of a newer minor version: unknown fields are allowed.
 void allow_more(Json& schema) {
   if (schema.is_object())
     if (const auto found = schema.find("additionalProperties"); found != schema.end() && *found == false)

@@ -17,7 +17,7 @@ struct SchemaOfAge {
   std::vector<MissingField> missing_fields;  ///< required by `schema`, later than `version`, and not in the document
 };
 /// `version`: the document's, "1.0", which can be read with `known`, the schema's. Of an older one a later field may be
-/// missing; of a newer one anything may stand there besides.
+/// missing; a newer one may have any other fields.
 SchemaOfAge schema_of_age(const std::string& document, const std::string& schema, const std::string& version,
                           const std::string& known);
 

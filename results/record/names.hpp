@@ -1,5 +1,5 @@
-// Values that stand in reports by name: an enumeration's names are one list, in the order of its enumerators. Writer, reader
-// and all comparisons go through the enumeration.
+// Values that reports store by name: each enumeration has one list of names, in the order of its enumerators. Writer,
+// reader and all comparisons use the enumeration.
 #pragma once
 
 #include <algorithm>

@@ -43,14 +43,14 @@ struct SettingRow {
   std::optional<SetPoint> accepted, observed;   ///< what reads back; the mean under load, along the trials
   std::string reason;                           ///< why not accepted or not observed; empty otherwise
 };
-/// A requested, accepted and observed set point. Of several devices: accepted where all accepted the same, observed is the
-/// one farthest from what was asked. Where the state was left as found nothing was requested or accepted; where somebody is
-/// known to have asked for that state, `found_by` says so and what was observed proves it or does not.
+/// A requested, accepted and observed set point. With several devices: `accepted` if all accepted the same value, and
+/// `observed` is the value farthest from the request. If the state was left as found, nothing was requested or
+/// accepted; `found_by` then names who is known to have asked for it, and `observed` confirms that or not.
 struct Setting {
   std::optional<SetPoint> requested, accepted, observed;
   std::vector<SettingRow> devices;
   std::optional<std::string> found_by{};        ///< "slurm --cpu-freq=1500000-2400000"
-  std::optional<SetPoint> found_minimum{}, found_maximum{};   ///< what that asks for; absent where it does not say a value
+  std::optional<SetPoint> found_minimum{}, found_maximum{};   ///< the range that was asked for; absent without a value
 };
 
 /// How warm a point began, by the hottest sensor of all nodes, and how long it had waited for that.
@@ -66,20 +66,20 @@ struct EnergyRow {
   Method method = Method::none;
   std::optional<double> energy_j;   ///< absent with a reason
   std::optional<double> uncertainty_j;  ///< half width, 95 %
-  std::optional<double> window_s;           ///< between the two readings; absent where there were none
-  std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
-  std::optional<int> wraps;         ///< how often the counter started again at zero, which the joules allow for; absent without
+  std::optional<double> window_s;           ///< between the two readings; absent if there were none
+  std::optional<double> update_period_s;    ///< of the sensor, measured; absent if no sensor answered
+  std::optional<int> wraps;         ///< how often the counter wrapped to zero; the joules are corrected for it
   bool counted = true;              ///< added to its scope's total
   /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules;
   /// "not_visible": a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible",
   /// "wrapped": it may have wrapped unseen, "reset", "stalled", …) leaves its scope incomplete.
   std::string reason;
   std::optional<std::string>
-      detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
+      detail{};  ///< for people: what was wrong with this window; absent if its meter's entry says all
 };
 
-/// One quantity of one device along a window, in order of time. Unit in the quantity's name ("power_w", "sm_clock_mhz").
-/// Each entry sums up a stretch of samples; long series are thinned, their least and greatest values are kept.
+/// One quantity of one device along a window, in order of time. Its name has the unit ("power_w", "sm_clock_mhz").
+/// Each entry summarises consecutive samples; long series are thinned and keep their minima and maxima.
 struct SeriesRow {
   std::string host, domain, quantity;
   std::vector<double> time_s, minimum, mean, maximum;   ///< time: of a stretch's first sample, from the window's start
@@ -90,7 +90,7 @@ struct CounterRow {
   double change = 0;
 };
 
-/// A knob that read otherwise than it should along a window: somebody else has set it.
+/// A knob that did not read as it should along a window: another program has set it.
 struct SettingChange {
   std::string setting, host, domain;  ///< "cpu_power_limit_w", "node1", "rapl:package-0"
   bool requested = false;             ///< by the plan, so that the trial does not count; else it was to stay as found
@@ -115,33 +115,33 @@ struct TargetRun {
 
 /// One uninterrupted window of steps, or of a metered command.
 struct Trial {
-  /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
-  /// samples are steps × global batch.
+  /// Samples that a command (workload.device "command") printed; absent if it printed none, and for steps, which have
+  /// steps × global batch samples.
   std::optional<double> samples;
-  /// The seconds in which it says it did; throughput is then taken over them instead of the window, which also holds the
-  /// command's start and end. Absent where it names none.
+  /// Seconds that the command printed for them; throughput then uses these instead of the window, which includes the
+  /// command's start and end. Absent if it printed none.
   std::optional<double> samples_s;
   std::int64_t first_step = 0;      ///< optimizer steps done before this trial, warm-up included
-  /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
-  /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
+  /// Time of the slowest rank for each optimizer step. Their sum differs from the window: with several ranks it may be
+  /// longer (the slowest rank changes), and time between two steps is in none of them.
   std::vector<double> step_time_s;
   std::vector<double> loss;         ///< mean over the global batch, for each optimizer step
   std::vector<double> gradient_norm;
-  std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
+  std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step, rank
   double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
   /// When the window began: seconds since the started_at of the launch that measured it, by a clock that is never set;
   /// the first rank's. Absent in reports from before it was recorded.
   std::optional<double> start_s;
   /// Between the steps' edges and the meters' readings, at most, both edges together; the worst node's. It is in each
-  /// uncertainty_j. Absent where no meter was read.
+  /// uncertainty_j. Absent if no meter was read.
   std::optional<double> clock_skew_s;
-  /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
+  /// Of the CPU time of the node, along the window; the worst node's; absent if unreadable.
   std::optional<double> steal_share;        ///< taken by the hypervisor
   std::optional<double> foreign_share;      ///< used by programs other than this job
   std::vector<EnergyRow> energy;
   std::vector<SeriesRow> series;
   std::vector<CounterRow> counters;
-  /// Set points read back along the window and after it; empty where all were as they should be. Absent where nothing
+  /// Set points read back along the window and after it; empty if all were as they should be. Absent if nothing
   /// can be read back, of commands, and in reports from before it was looked at.
   std::optional<std::vector<SettingChange>> setting_changes{};
   std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
@@ -156,7 +156,7 @@ struct Estimate {
   int count = 0;
 };
 
-/// How many steps an independent framework needs for the same task (results/reference/convergence), and what is allowed.
+/// Steps that an independent framework needs for the same task (results/reference/convergence), and the allowed band.
 struct ConvergenceReference {
   std::string source;               ///< file and framework
   int seeds = 0;
@@ -180,7 +180,7 @@ struct Target {
   std::optional<ConvergenceReference> reference;
   std::string reference_reason;     ///< why there is none; empty otherwise
 };
-/// What the user pays, in whatever currency: for an hour of all the job's nodes, and for a kWh of its joules.
+/// What the user pays, in any currency: for an hour of all the job's nodes, and for a kWh of its joules.
 struct JobPrices {
   double hour_price = 0, kwh_price = 0;
   bool operator==(const JobPrices&) const = default;
@@ -201,9 +201,9 @@ struct ToTarget {
   std::string reason;               ///< why absent; empty otherwise
   /// Hours x hour_price + kWh x kwh_price, in the currency of the record's prices.
   std::optional<Estimate> cost{};
-  std::optional<std::vector<double>> cost_of_runs{};  ///< of each seed, in the order of the valid trials; absent with the cost
+  std::optional<std::vector<double>> cost_of_runs{};  ///< for each valid trial, in order; absent if the cost is
   std::optional<Scope>
-      cost_scope{};  ///< whose joules are in it: the widest that tells of what trains; absent without any
+      cost_scope{};  ///< whose joules are in it: the widest that includes what trains; absent without any
   std::optional<std::string> cost_reason{};  ///< why the cost is absent; absent beside it
 };
 
@@ -218,7 +218,7 @@ struct Execution {
   StepMode step_mode = StepMode::eager;
   bool recompute = false;                     ///< activations of layers were computed again in backward
   std::string communicator, route;            ///< "nccl", "NCCL 2.28.9"; "mpi", "host memory"; "self", "one rank"
-  std::optional<LossScaling> loss_scaling{};  ///< absent where the precision has none
+  std::optional<LossScaling> loss_scaling{};  ///< absent if the precision has none
   std::optional<int> recomputed_layers{};     ///< the first so many; absent in reports from before there was a choice
   /// False: two runs may differ in the last bits. On a GPU sums could be in any order; on the CPU the library's
   /// implementations were chosen by timing. Absent likewise.
@@ -259,18 +259,18 @@ struct Summary {
   std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
   double model_flops_per_sample = 0;
-  /// With what was computed again (Execution::recompute); no rate is made of it. Absent where nothing was.
+  /// With what was computed again (Execution::recompute); no rate is made of it. Absent if nothing was.
   std::optional<double> hardware_flops_per_sample;
   std::string flops_rule;           ///< names the counting rule, beside every MFU
   std::optional<double> ceiling_flops_per_s;  ///< the network's own products, timed alone, all ranks
   std::optional<double> of_ceiling; ///< achieved ÷ ceiling
   std::string of_ceiling_reason;    ///< why absent
   /// The vendors' dense peaks of the point's GPUs at its precision, added (results/devices/vendor_peaks.def). Absent
-  /// where a device has none, and in reports from before there was a list.
+  /// if a device has none, and in reports from before there was a list.
   std::optional<double> peak_flops_per_s{};
   std::optional<double> mfu;        ///< achieved ÷ that peak
   std::string mfu_reason;           ///< why absent
-  std::optional<GpuUse> gpu{};      ///< absent where no GPU trained, and in reports from before it was summed up
+  std::optional<GpuUse> gpu{};      ///< absent if no GPU trained, and in reports from before it was summed up
   ByScope energy_j;                    ///< per trial
   ByScope flops_per_w, samples_per_j;  ///< absent of runs to a target
   std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
@@ -294,12 +294,12 @@ struct Record {
   std::optional<std::string> launch{};  ///< Context::launch of the one that measured it
   Workload workload;
   std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
-  std::optional<StartTemperature> start{};  ///< absent where no sensor answers
+  std::optional<StartTemperature> start{};  ///< absent if no sensor answers
   std::optional<Target> target;             ///< trained until it is reached, instead of for a time
-  std::optional<JobPrices> prices{};           ///< absent where none were given
-  std::optional<MicroBatchSearch> micro_batch_search{};  ///< absent where the plan has a size
+  std::optional<JobPrices> prices{};           ///< absent if none were given
+  std::optional<MicroBatchSearch> micro_batch_search{};  ///< absent if the plan has a size
   std::vector<Trial> trials;
-  std::optional<Execution> execution{};  ///< absent where no step was run, and of commands
+  std::optional<Execution> execution{};  ///< absent if no step was run, and of commands
   Summary summary;
   Verdict verdict;
 };
@@ -322,7 +322,7 @@ inline bool has_run(const Record& record) { return !record.trials.empty(); }
 struct HostInfo {
   std::string name, cpu;
   std::optional<std::string> hypervisor, container;
-  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;   ///< of the machine; 0 where hwloc is not built in
+  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;   ///< of the machine; 0 if hwloc is not built in
   int usable_threads = 0;           ///< of them, those the cgroup lets this job use
   std::uint64_t memory_bytes = 0;
   std::string kernel, os;
@@ -332,7 +332,7 @@ struct HostInfo {
   std::optional<double> steal_share_since_boot;
   std::optional<std::string> cgroup_cpu_limit;
   std::optional<std::uint64_t> cgroup_memory_limit_bytes;
-  std::string topology_xml_sha256;  ///< of hwloc's export; empty where hwloc is not built in
+  std::string topology_xml_sha256;  ///< of hwloc's export; empty if hwloc is not built in
 };
 struct DeviceEntry {
   int rank = 0;
@@ -340,7 +340,8 @@ struct DeviceEntry {
   int threads = 0;
   std::vector<int> affinity;        ///< logical CPUs this rank may use
   std::vector<std::string> libraries;
-  std::optional<std::uint64_t> memory_bytes{};  ///< of the device; absent of CPUs and in reports from before it was asked
+  /// of the device; absent for CPUs, and in reports from before it was recorded
+  std::optional<std::uint64_t> memory_bytes{};
 };
 struct MeterEntry {
   std::string host, domain, reason, detail;
@@ -360,7 +361,7 @@ struct IdleRow {
   std::string reason;
 };
 struct Context {
-  std::optional<std::string> launch{};      ///< names it; absent where no records are kept beside the report
+  std::optional<std::string> launch{};      ///< names it; absent if no records are kept beside the report
   std::optional<int> run_index{};           ///< which of several runs of one plan, from 1; absent of a single one
   std::string started_at, finished_at;      ///< RFC 3339, UTC
   std::vector<std::string> argv;
@@ -370,7 +371,7 @@ struct Context {
   std::vector<HostInfo> hosts;
   std::vector<DeviceEntry> devices;
   std::vector<MeterEntry> meters;
-  std::vector<IdleRow> idle_power;          ///< empty where no meter answers
+  std::vector<IdleRow> idle_power;          ///< empty if no meter answers
   /// Pre-flight findings, one line each; one that begins with "interrupted" where the run was cut short.
   std::vector<std::string> warnings;
 };
@@ -380,12 +381,12 @@ struct Program {
 /// The frozen plan that a run is of (`trainwatt freeze`).
 struct KitInfo {
   std::string title;                ///< may be empty
-  std::string sha256;               ///< of the kit's content, as it stands in the kit itself
+  std::string sha256;               ///< of the kit's content, as the kit itself has it
 };
 struct PlanInfo {
   std::string suite;                ///< "quick", or "command-line", or the config file's name
-  std::string canonical_json;       ///< the plan as run; its SHA-256 stands in the report
-  std::optional<KitInfo> kit{};     ///< absent where the plan is of no kit
+  std::string canonical_json;       ///< the plan as run; the report has its SHA-256
+  std::optional<KitInfo> kit{};     ///< absent if the plan is of no kit
 };
 /// One launch of a run that took several: what it measured, where, and by which program.
 struct RunPart {
@@ -405,18 +406,18 @@ struct SearchOutcome {
   double max_slowdown = 0, hour_price = 0, kwh_price = 0;
   int points = 0;                           ///< of the grid
   int measured = 0, refused = 0;            ///< of these, for the search; the others were not looked at
-  std::string found, best;                  ///< ids of the two that were measured once more; empty where none looked better
+  std::string found, best;                  ///< ids of the two that were measured again; empty if none looked better
   std::optional<Estimate> merit_ratio;      ///< best ÷ found: below 1 is saved
   std::optional<Estimate> speed_ratio;      ///< of their samples/s
-  std::string reason;                       ///< why no better setting is claimed; empty: what was measured once more bears it out
+  std::string reason;                       ///< why no better setting is claimed; empty: the repetition confirmed it
 };
 struct Report {
   Program program;
   Context context;
   PlanInfo plan;
-  std::optional<std::vector<RunPart>> parts;    ///< in order of time; absent where nothing was resumed
+  std::optional<std::vector<RunPart>> parts;    ///< in order of time; absent if nothing was resumed
   std::vector<Record> records;
-  std::optional<std::vector<SearchOutcome>> search;     ///< one for each workload; absent where the plan has no search
+  std::optional<std::vector<SearchOutcome>> search;     ///< one for each workload; absent if the plan has no search
 };
 
 /// What a run leaves in its folder before its first point (run.json), so that it can be resumed.

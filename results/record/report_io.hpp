@@ -13,8 +13,8 @@ namespace tw::results {
 
 /// Of the reports this code writes and reads.
 inline constexpr const char* schema_version = "1.0";
-/// Why what was written with the version `found` ("1.0": major, minor) cannot be read with `known`; empty: it can. Within a
-/// major version newer minors only add what may be left unread.
+/// Why version `known` cannot read what version `found` wrote ("1.0": major, minor); empty: it can. Within a major
+/// version, newer minor versions only add fields that a reader may ignore.
 std::string version_obstacle(const std::string& found, const std::string& known);
 /// Whether it can be read, but may hold more than is known.
 bool is_newer_minor(const std::string& found, const std::string& known);
@@ -22,8 +22,8 @@ bool is_newer_minor(const std::string& found, const std::string& known);
 /// The text of results/schema/report.schema.json (JSON Schema draft-07), compiled in.
 extern const char* const report_schema_json;
 
-/// The report as JSON text (schema results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
-/// are null; so is a number that is not finite, which `summarise` has made invalid.
+/// The report as JSON text (results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
+/// are null, and so are numbers that are not finite; `summarise` has made such records invalid.
 std::string to_json(const Report& report);
 /// One record as a single line of JSON, for records.jsonl; likewise what one rank tells the others of its node and
 /// device.
@@ -45,9 +45,9 @@ DeviceEntry device_from_json(const std::string& text);
 std::string to_json(const RunStart& start);
 RunStart run_start_from_json(const std::string& text);
 
-/// Why a text is not JSON that the project reads, with the place; empty: it is. Refused besides bad syntax: a key that
-/// occurs twice in an object, a number beyond a double, more than 64 levels, 2^24 values or 2^16 keys of one object: what is
-/// read takes a bounded multiple of the text's size. `comments`: // and /* */ are allowed.
+/// Why a text is not JSON that the project reads, with the place; empty: it is. Refused besides bad syntax: duplicate
+/// keys in an object, numbers beyond a double, more than 64 levels, 2^24 values, or 2^16 keys in one object, so that
+/// memory is bounded by a multiple of the text's size. `comments`: // and /* */ are allowed.
 std::string json_fault(const std::string& text, bool comments = false);
 
 /// What records.jsonl holds while a run goes on and after a kill: finished points, without context and plan.
@@ -70,8 +70,8 @@ inline constexpr const char* report_file = "report.json";
 
 /// Makes a folder and what is missing above it, each on disk before the next. Throws std::system_error.
 void create_folders(const std::filesystem::path& folder);
-/// The same, but for the folder itself it must be this call that makes it, of whatever processes try at the same time.
-/// What it made, outermost first and the folder last; empty where there is something of that name.
+/// The same, but for the folder itself it must be this call that makes it, if several processes try at the same time.
+/// What it made, outermost first and the folder last; empty if there is something of that name.
 std::vector<std::filesystem::path> create_new_folder(const std::filesystem::path& folder);
 /// Temporary file in the same folder, fsync, rename, fsync of the folder. Throws std::system_error (errno kept).
 void write_atomically(const std::filesystem::path& path, const std::string& text);
@@ -98,11 +98,11 @@ struct Validation {
 };
 /// How old the report is its schema_version says, not the program that it names.
 Validation validate_report(const std::string& text);
-/// The same, and the report as it stands there; absent where it cannot be read.
+/// The same, and the report as stored there; absent if it cannot be read.
 Validation validate_report(const std::string& text, std::optional<Report>& report);
 /// Gives the records the flags that were left out: whoever reads a report takes them for its own.
 void add_left_out_flags(std::vector<Record>& records, const Validation& found);
-/// Likewise for records.jsonl; the records stand in order under /records.
+/// Likewise for records.jsonl; the records are in order under /records.
 Validation validate_record_lines(const std::string& text);
 
 /// The ids of the plan's points that have no record; none where the plan cannot be read.

@@ -44,8 +44,8 @@ void cut_strings(Json& json) {
   }
 }
 
-/// Whether a rule can tell the two apart only by the sizes of numbers: the same keys, lengths, texts, and types of numbers,
-/// where "1.0" may pass for an integer and "1.5" does not.
+/// Whether a rule can tell the two apart only by the sizes of numbers: the same keys, lengths, texts, and types of
+/// numbers, where "1.0" may pass for an integer and "1.5" does not.
 bool are_alike(const Json& a, const Json& b) {
   if (a.type() != b.type()) return false;
   if (a.is_number_float()) {
@@ -72,7 +72,8 @@ void widen(Json& least, Json& greatest, const Json& item) {
   }
 }
 
-/// Of long lists two items of each kind, with the least and the greatest of its numbers: the rules of the schemas judge an
+/// Of long lists two items of each kind, with the least and the greatest of its numbers: the rules of the schemas
+/// judge an
 /// item by its kind and by limits of its numbers, each for itself. Kinds that come late in a list of many are all kept.
 /// False: nothing was long.
 bool thin(Json& json) {
@@ -121,7 +122,7 @@ const Json* item_at(const Json& schemas, const std::string& key) {
   return is_index && schemas.is_array() && index < schemas.size() ? &schemas[index] : nullptr;
 }
 
-/// What the schema asks of the value at `pointer`; null where alternatives do not say which.
+/// What the schema asks of the value at `pointer`; null if alternatives do not say which.
 const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
   std::vector<std::string> keys;
   for (Json::json_pointer rest = pointer; !rest.empty(); rest.pop_back()) keys.insert(keys.begin(), rest.back());
@@ -161,7 +162,7 @@ std::string quoted(const std::string& what) {
   return begin < end ? what.substr(begin + 1, end - begin - 1) : "";
 }
 
-/// What the library says of a value, for people. `schema`: what is asked of it; null where that is not known.
+/// What the library says of a value, for people. `schema`: what is asked of it; null if that is not known.
 std::string in_words(const std::string& what, const Json* schema, const Json& value) {
   const auto asked = [&](const char* key) -> const Json* {
     return schema == nullptr || !schema->contains(key) ? nullptr : &schema->at(key);

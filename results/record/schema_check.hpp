@@ -1,4 +1,4 @@
-// A JSON text held against a draft-07 schema.
+// Checks a JSON text against a draft-07 schema.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,7 @@ struct SchemaViolation {
   std::string what;     ///< "must be a number, not a string"
 };
 
-/// The innermost violations: what fails deep inside is not reported once more at each level above it. Both texts are JSON.
+/// The innermost violations only; the levels above them are not reported again. Both texts are JSON.
 std::vector<SchemaViolation> schema_violations(const std::string& document, const std::string& schema);
 
 /// The same of a text that has been parsed, without comments. The tree is used up.

@@ -40,6 +40,28 @@ namespace {
 std::string ends(const Estimate& e, std::string (*print)(double)) {
   return e.low && e.high ? " [" + print(*e.low) + ", " + print(*e.high) + "]" : "";
 }
+
+/// Of the UTF-8 sequence at `at`; 0 where it is none (RFC 3629: no overlong forms, no surrogates).
+std::size_t sequence_length(const std::string& text, std::size_t at, char32_t& code) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
+  const unsigned char lead = byte(at);
+  const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
+  if (length == 0) return 0;
+  static constexpr std::array<char32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
+  code = length == 1 ? lead : lead & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(at + i) >> 6 != 2) return 0;
+    code = code << 6 | (byte(at + i) & 0x3fu);
+  }
+  return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : length;
+}
+
+bool is_control(char32_t code) {
+  const auto within = [code](char32_t first, char32_t last) { return code >= first && code <= last; };
+  return code < 0x20 || within(0x7f, 0x9f) || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
+         within(0x2066, 0x2069) || code == 0x61c;
+}
+
 }  // namespace
 
 std::string si(const Estimate& e, const std::string& unit) {
@@ -119,31 +141,6 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
   }
   return out;
 }
-
-namespace {
-
-/// Of the UTF-8 sequence at `at`; 0 where it is none (RFC 3629: no overlong forms, no surrogates).
-std::size_t sequence_length(const std::string& text, std::size_t at, char32_t& code) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
-  const unsigned char lead = byte(at);
-  const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
-  if (length == 0) return 0;
-  static constexpr std::array<char32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
-  code = length == 1 ? lead : lead & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if (byte(at + i) >> 6 != 2) return 0;
-    code = code << 6 | (byte(at + i) & 0x3fu);
-  }
-  return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : length;
-}
-
-bool is_control(char32_t code) {
-  const auto within = [code](char32_t first, char32_t last) { return code >= first && code <= last; };
-  return code < 0x20 || within(0x7f, 0x9f) || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
-         within(0x2066, 0x2069) || code == 0x61c;
-}
-
-}  // namespace
 
 std::string sentence(std::string clause) {
   if (clause.empty()) return clause;

@@ -10,7 +10,7 @@
 
 namespace tw::results::text {
 
-/// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
+/// Three significant digits with an SI prefix: "52.5 k", "0.410"; a unit follows the prefix directly: "75.0 GFLOP/s".
 std::string si(double value, const std::string& unit = "");
 /// With its interval, where it has one: "41.9 samples/s [40.8, 43.0]"
 std::string si(const Estimate& e, const std::string& unit = "");
@@ -51,12 +51,12 @@ std::string join_said(std::vector<std::string> texts, const std::string& separat
 std::size_t columns(const std::string& text);
 std::string pad_left(const std::string& text, std::size_t width);    ///< right-justified
 std::string pad_right(const std::string& text, std::size_t width);
-/// Breaks at spaces so that no line passes `width` (a longer word stays whole); following lines start with `indent` spaces.
+/// Breaks at spaces so that no line exceeds `width` (longer words stay whole); other lines start with `indent` spaces.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
-/// Text from elsewhere (a report, an argument, a path) made safe to print on a terminal, on one line: control characters
-/// (C0 with newline and tab, DEL, C1), what turns the direction of writing, and bytes that are not UTF-8 become visible
-/// escapes: "\n", "\x1b", "\u202e".
+/// Foreign text (a report, an argument, a path) made safe to print on one terminal line: control characters (C0 with
+/// newline and tab, DEL, C1), characters that change the writing direction, and bytes that are not UTF-8 become
+/// visible escapes: "\n", "\x1b", "\u202e".
 std::string printable(const std::string& text);
 
 /// A clause of our own as a sentence: with a full stop, and with a capital where it begins with a small letter of ASCII
@@ -66,7 +66,7 @@ std::string sentence(std::string clause);
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
 /// finite show as "x".
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode);
-/// Filled to share × width columns: "███▌". Empty where share is not finite.
+/// Filled to share × width columns: "███▌". Empty if share is not finite.
 std::string bar(double share, std::size_t width, bool unicode);
 
 }  // namespace tw::results::text

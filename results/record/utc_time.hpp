@@ -7,7 +7,7 @@
 
 namespace tw::results {
 
-/// nullopt where the text is empty or no time, as with a month, day or hour that does not
+/// nullopt if the text is empty or no time, as with a month, day or hour that does not
 /// exist.
 std::optional<std::chrono::sys_seconds> utc_time(const std::string& text);
 

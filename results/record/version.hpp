@@ -7,11 +7,11 @@
 
 namespace tw::results {
 
-/// Version of the project and commit of the checkout at build time ("-dirty": with uncommitted changes; "unknown": not built
-/// from a checkout).
+/// Project version and commit of the checkout at build time ("-dirty": with uncommitted changes; "unknown": built
+/// without a checkout).
 Program program_info(std::string name);
 
-/// Whether these are version and commit of this build. False where the commit is unknown: other sources may be so, too.
+/// Whether these are version and commit of this build. False if the commit is unknown: other sources may be so, too.
 bool is_this_program(const Program& program);
 
 }  // namespace tw::results

@@ -12,7 +12,7 @@ namespace tw::results {
 Estimate inverse(const Estimate& e);
 /// Joules of one sample with the interval, from samples a joule.
 Estimate joules_per_sample(const Estimate& samples_per_joule);
-/// Joules of a sample; of a run to its target. Nullopt where the record has none of the scope, or what no joules can
+/// Joules of a sample; of a run to its target. Nullopt if the record has none of the scope, or what no joules can
 /// be.
 std::optional<Estimate> sample_joules(const Record& record, Scope scope);
 std::optional<Estimate> target_joules(const Record& record, Scope scope);

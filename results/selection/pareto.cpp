@@ -34,7 +34,7 @@ std::optional<Candidate> candidate_of(const Report& report, std::size_t place, S
   return Candidate{place, *s.samples_per_s, inverse(*joules)};
 }
 
-/// Of one sample, or to the target. Its interval holds every time and every joule of theirs, whatever they have in common.
+/// Of one sample, or to the target. Its interval includes every time and every joule of theirs, however correlated.
 Estimate cost_of(const Candidate& one, bool to_target, const JobPrices& prices) {
   const Estimate seconds = to_target ? negated(one.speed) : inverse(one.speed);
   const Estimate joules = to_target ? negated(one.efficiency) : inverse(one.efficiency);
@@ -45,9 +45,9 @@ Estimate cost_of(const Candidate& one, bool to_target, const JobPrices& prices) 
   return e;
 }
 
-/// The one of `best` that costs least, where its interval tells it from every other of `all`.
-std::optional<std::size_t> cheapest_of(const std::vector<Candidate>& best, const std::vector<Candidate>& all, bool to_target,
-                                       const JobPrices& prices) {
+/// The one of `best` that costs least, where its interval separates it from every other of `all`.
+std::optional<std::size_t> cheapest_of(const std::vector<Candidate>& best, const std::vector<Candidate>& all,
+                                       bool to_target, const JobPrices& prices) {
   const auto price_of = [&](const Candidate& one) { return cost_of(one, to_target, prices); };
   const auto least = std::ranges::min_element(best, {}, [&](const Candidate& one) { return price_of(one).value; });
   const Estimate cost = price_of(*least);
@@ -150,7 +150,7 @@ std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_
         for (const Candidate& one : best) front.costs.push_back(cost_of(one, front.to_target, *prices).value);
         front.cheapest = cheapest_of(best, all, front.to_target, *prices);
       }
-      break;  // the widest scope that tells of all points and that two of them have
+      break;  // the widest scope that is valid for all points and that two of them have
     }
   return fronts;
 }

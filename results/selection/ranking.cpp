@@ -44,7 +44,7 @@ constexpr Merit all_merits[] = {
 
 constexpr std::string_view precisions[] = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
 
-/// "gpt2-1558m" as {"gpt", 2, "-", 1558, "m"}, so that it stands behind gpt2-774m.
+/// "gpt2-1558m" as {"gpt", 2, "-", 1558, "m"}, so that it comes after gpt2-774m.
 std::vector<std::pair<std::string, std::uint64_t>> parts_of(const std::string& name) {
   std::vector<std::pair<std::string, std::uint64_t>> parts(1);
   bool in_number = false;
@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::uint64_t>> parts_of(const std::string& n
   return parts;
 }
 
-/// Where a point stands among others of its plan.
+/// The place of a point among others of its plan.
 auto place_by_axes(const Record& record) {
   const Workload& w = record.workload;
   std::vector<std::tuple<std::string, double, std::string>> settings;

@@ -17,29 +17,29 @@ struct Merit {
   std::string_view what;  ///< "samples/s", "FLOP/J"
   bool more_is_better;
   bool by_scope;  ///< of joules: of one scope, never of two in one order
-  bool across_workloads;  ///< FLOPs and shares: of samples of another network there are others, so that these have an order each
-  /// Absent where a record has none, as where a run did not reach its target. `scope` counts where by_scope.
+  bool across_workloads;  ///< comparable between workloads (FLOPs, shares); else each workload has its own order
+  /// Absent if a record has none, as where a run did not reach its target. `scope` counts where by_scope.
   std::optional<double> (*of)(const Summary& summary, Scope scope);
 };
 std::span<const Merit> merits();
-/// Null where none has that name.
+/// Null if none has that name.
 const Merit* find_merit(const std::string& name);
 
 /// A figure of merit, of one scope where it is of joules.
 struct Order {
   const Merit* merit = nullptr;  ///< null: no figure orders them
-  Scope scope = Scope::none;     ///< "package"; empty where the figure has none
+  Scope scope = Scope::none;     ///< "package"; empty if the figure has none
   /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and
   /// settings, each ascending; false: the order of the run.
   bool by_axes = false;
 };
-/// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
-/// with joules (results/analysis/scopes.hpp; of several as many the widest).
+/// Of `scope`; if that is none, of the scope for which most records have the figure, among those that hold for all
+/// records with joules (results/analysis/scopes.hpp; in case of a tie the widest).
 Order order_by(const Merit& merit, Scope scope, const std::vector<Record>& records);
 /// "package FLOP/J"
 std::string text_of(const Order& order);
 
-/// How sort_records puts these: "by package FLOP/J, best first; points that do not count come last", or that no point has it.
+/// How sort_records orders these ("by package FLOP/J, best first; points that do not count come last"), or why not.
 std::string explain(const Order& order, const std::vector<Record>& records);
 
 /// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure,

@@ -35,10 +35,11 @@ std::vector<const Record*> looked_at(const Report& report, const SearchOutcome& 
   return all;
 }
 
-/// Why the outcome's best is not the best of what was measured; empty where it is.
+/// Why the outcome's best is not the best of what was measured; empty if it is.
 std::string not_the_best(const Report& report, const SearchOutcome& outcome, const SearchGoal& goal) {
   const Record* found = find(report.records, outcome.workload);
-  if (found == nullptr || !found->summary.samples_per_s) return outcome.best.empty() ? "" : "the found settings have no record";
+  if (found == nullptr || !found->summary.samples_per_s)
+    return outcome.best.empty() ? "" : "the found settings have no record";
   const std::optional<Estimate> at_found = merit_of(*found, goal, outcome.scope);
   const Record* best = nullptr;
   double least = at_found ? at_found->value : 0;
@@ -51,11 +52,12 @@ std::string not_the_best(const Report& report, const SearchOutcome& outcome, con
   }
   const std::string expected = best == nullptr ? "" : best->id + again_suffix;
   if (outcome.best == expected) return {};
-  return expected.empty() ? "no setting measured is better than the found ones and fast enough" : "of what was measured " + best->id + " is the best";
+  return expected.empty() ? "no setting measured is better than the found ones and fast enough"
+                          : "of what was measured " + best->id + " is the best";
 }
 
-/// Why what was measured once more does not bear out that the best is better; empty where it does. The best was the least of
-/// many figures, and so is likely to owe some of it to chance: only what was measured once more is free of that.
+/// Why the repetition does not confirm that the best setting is better; empty if it does. The best was chosen as the
+/// least of many figures, so chance favours it (selection bias): only the repetition is free of that.
 std::string not_borne_out(const SearchOutcome& outcome) {
   const Estimate &merit = *outcome.merit_ratio, &speed = *outcome.speed_ratio;
   const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };
@@ -65,7 +67,8 @@ std::string not_borne_out(const SearchOutcome& outcome) {
   if (!merit.low || !merit.high) return "below 3 trials there is no interval that could show a difference";
   if (*merit.low >= 1) return "measured once more it is worse than the found settings";
   if (*merit.high >= 1) return "measured once more it shows no difference to the found settings";
-  const std::string not_shown = "measured once more its slowdown is not shown to be within " + percent(outcome.max_slowdown);
+  const std::string not_shown =
+      "measured once more its slowdown is not shown to be within " + percent(outcome.max_slowdown);
   if (!speed.low) return not_shown + ": its speed has no interval";
   if (*speed.low < 1 - outcome.max_slowdown) return not_shown + ": it may be " + percent(1 - *speed.low);
   return {};
@@ -91,7 +94,8 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, S
     sensor += by_joules * uncertainty_of(*trial, scope) / joules;
     merits.push_back(merit);
   }
-  if (merits.empty() || !std::ranges::all_of(merits, [](double merit) { return std::isfinite(merit); })) return std::nullopt;
+  if (merits.empty() || !std::ranges::all_of(merits, [](double merit) { return std::isfinite(merit); }))
+    return std::nullopt;
   Estimate merit = estimate(merits, interval_rule(record.summary));
   widen(merit, sensor / static_cast<double>(merits.size()));
   return merit;
@@ -117,7 +121,8 @@ void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
   const Record *found = find(records, outcome.found), *best = find(records, outcome.best);
   const SearchGoal goal{outcome.merit, outcome.max_slowdown, outcome.hour_price, outcome.kwh_price};
   if (found == nullptr || best == nullptr) return;
-  const std::optional<Estimate> before = merit_of(*found, goal, outcome.scope), after = merit_of(*best, goal, outcome.scope);
+  const std::optional<Estimate> before = merit_of(*found, goal, outcome.scope),
+                                after = merit_of(*best, goal, outcome.scope);
   if (!before || !after) {
     outcome.reason = "measured once more, one of the two has no valid joules";
     return;
@@ -141,7 +146,8 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
       continue;
     }
     const std::vector<const Record*> looked = looked_at(report, outcome);
-    const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == Status::unsupported; });
+    const auto refused = std::ranges::count_if(
+        looked, [](const Record* one) { return one->verdict.status == Status::unsupported; });
     const auto measured = std::ssize(looked) - refused;
     if (outcome.measured != measured || outcome.measured + outcome.refused > outcome.points)
       broken(at + "/measured",

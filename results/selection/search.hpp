@@ -11,28 +11,28 @@
 
 namespace tw::results {
 
-/// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
-/// 1996); currency, for the time of all nodes and for the joules.
+/// Less is better; of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz 1996); or
+/// its cost, for the time of all nodes and for the joules.
 struct SearchGoal {
   SearchMerit merit = SearchMerit::energy;
   double max_slowdown = 0.05;             ///< share of the samples/s at the found settings that may be lost
   double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for SearchMerit::cost
 };
 
-/// Nullopt where the record is not valid or has no joules of that scope. The merit of each trial, since its joules and its
-/// speed share its time, then their mean.
+/// Nullopt if the record is not valid or has no joules of that scope. The merit is computed for each trial, since its
+/// joules and its speed share its time; the result is their mean.
 std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope);
 
-/// The scope that a search over these settings ("gpu_clock_mhz") looks at, from the record at the found ones: the widest that
-/// tells of the training and of all settings (results/analysis/scopes.hpp); empty where the record has joules of none.
+/// The scope for a search over these settings ("gpu_clock_mhz"), from the record at the found settings: the widest that
+/// includes the training and all settings (results/analysis/scopes.hpp); none if the record has joules of none of them.
 Scope search_scope(const Record& found, const std::vector<std::string>& settings);
 /// Names of the settings that an outcome's records were asked for.
 std::set<std::string> searched_settings(const Report& report, const SearchOutcome& outcome);
 
-/// Fills the ratios from the records that the outcome names and judges them; the reason says why nothing better is claimed.
+/// Fills the ratios from the records that the outcome names and judges them; `reason`: why nothing better is claimed.
 void conclude(SearchOutcome& outcome, const std::vector<Record>& records);
 
-/// What a report's outcomes claim and its records do not bear out ("search_differs"): that a setting is the
+/// What a report's outcomes claim and its records do not confirm ("search_differs"): that a setting is the
 /// best of those measured and fast enough, how many these were, by how much it is better.
 std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "results/compare/comparison_words.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/pareto.hpp"
@@ -39,12 +40,9 @@ std::string reach_of(const Report& report, const SearchOutcome& outcome) {
 
 /// "a, b, c and 2 more"
 std::string alike_ids(const Report& report, const Front& front) {
-  constexpr std::size_t most_named = 6;
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < std::min(front.alike.size(), most_named); ++i)
-    ids.push_back(report.records[front.alike[i]].id);
-  const std::size_t more = front.alike.size() - ids.size();
-  return join(ids, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+  for (const std::size_t place : front.alike) ids.push_back(report.records[place].id);
+  return words::first_of(std::move(ids), 6, ", ", " and {} more");
 }
 
 }  // namespace

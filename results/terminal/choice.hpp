@@ -8,7 +8,7 @@
 
 namespace tw::results {
 
-/// The fronts of speed against energy with their knees; empty where no two points can be held against each other.
+/// The fronts of speed against energy with their knees; empty if no two points can be compared with each other.
 std::string front_text(const Report& report, const TableStyle& style);
 /// "node energy a sample": what a search made the least of.
 std::string merit_words(const SearchOutcome& outcome);

@@ -116,7 +116,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
         return static_cast<double>(*s.peak_device_memory_bytes_per_rank);
       },
       memory);
-  for (Scope scope : measured_scopes(records)) {  // who finds room first stands first
+  for (Scope scope : measured_scopes(records)) {  // the first that fits comes first
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };

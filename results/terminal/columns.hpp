@@ -13,7 +13,7 @@ struct Column {
   std::string title;
   int importance = 0;              ///< the most important take their place first where the terminal is narrow
   bool is_interval = false;        ///< of the column before it, and nothing without that
-  std::vector<std::string> cells;  ///< one a record; empty where the record did not run
+  std::vector<std::string> cells;  ///< one a record; empty if the record did not run
 };
 enum class Intervals {
   beside,   ///< "2.7 %": half of the interval's width, in a column of its own

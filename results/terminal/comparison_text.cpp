@@ -156,7 +156,7 @@ class Writer {
     for (const Line& line : all)
       longest = std::max(longest, columns(words::verdict(*line.ratio)) + (notes_.empty() ? 0 : 4));
     const std::size_t beside_figures = 4 + names + 2 + figure_width_ + 2 + change_width_ + 2 + interval_width_ + 2;
-    const bool narrow = beside_figures + longest > width;  // the figures stand under the name, the verdict under these
+    const bool narrow = beside_figures + longest > width;  // figures go below the name, the verdict below them
     for (const Line& line : all) {
       std::string text = "    " + pad_right(name(line.system), names) + "  " + pad_left(line.figure, figure_width_) +
                          "  " + pad_left(line.change, change_width_) + "  " +
@@ -183,7 +183,7 @@ class Writer {
     }
   }
 
-  /// What is said of several lines of a figure stands once, under them, with a number.
+  /// What is said of several lines of a figure is printed once, below them, with a number.
   void number_notes(const std::vector<std::vector<Line>>& rows) {
     std::map<std::string, int> times;
     for (const auto& row : rows)

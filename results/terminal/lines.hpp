@@ -24,7 +24,7 @@ inline std::string beside(const std::string& text, std::size_t width, std::size_
   return "\n" + std::string(own_indent, ' ') + wrap(text, width, own_indent);
 }
 
-/// Of printable UTF-8: our own signs by those that stand for them (µs is us, ± is +-), all else, which is in names of
+/// Of printable UTF-8: our own signs by their replacements (µs is us, ± is +-), all else, which is in names of
 /// others, as visible escapes: "\u00fc".
 std::string ascii(const std::string& text);
 

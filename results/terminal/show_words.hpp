@@ -111,7 +111,7 @@ inline std::vector<double> joined(const Record& r, std::vector<double> Trial::*m
   return all;
 }
 
-/// How many of the finite values fall into each of `buckets` equal parts of their range; empty where that has no width.
+/// How many of the finite values fall into each of `buckets` equal parts of their range; empty if that has no width.
 inline std::vector<double> histogram(std::vector<double> values, std::size_t buckets) {
   std::erase_if(values, [](double v) { return !std::isfinite(v); });
   if (values.empty()) return {};

@@ -35,7 +35,7 @@ class Footnotes {
     for (const FlagName& flag : flags_) name_width = std::max(name_width, columns(flag.name));
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i) {
-      constexpr std::size_t least_room = 24;  // beside the names; in a narrower terminal the notes stand under them
+      constexpr std::size_t least_room = 24;  // beside the names; in a narrower terminal the notes go below them
       const bool beside = 5 + name_width + 2 + least_room <= style.width;
       const std::size_t indent = beside ? 5 + name_width + 2 : 5;
       text +=

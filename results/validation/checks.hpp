@@ -46,7 +46,7 @@ std::string place_of(std::size_t record, std::size_t trial);
 /// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, flags
 /// that hosts and devices imply, a device for each rank, a rank on each host, trials that lie one after another between
 /// start and end of their launch. What this build writes
-/// of each trial may not be absent where the report names this build.
+/// of each trial may not be absent if the report names this build.
 void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
 void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
@@ -59,7 +59,7 @@ void check_energy(const Report& report, Findings& found);
 /// checks_devices.cpp: peaks, MFU and use of GPUs that the launch's devices and the list of vendor peaks bear out.
 /// `is_newer`: of the report's schema, which may know more devices.
 void check_devices(const Report& report, bool is_newer, Findings& found);
-/// checks_power.cpp: joules that the series of power of the same window bear out.
+/// checks_power.cpp: joules that agree with the power series of the same window.
 void check_power(const Report& report, Findings& found);
 /// checks_losses.cpp: the same training has the same first losses, however many ranks share it.
 void check_losses(const Report& report, Findings& found);
@@ -67,7 +67,7 @@ void check_losses(const Report& report, Findings& found);
 // ---- of records, also without a report ----
 /// checks_trials.cpp: steps, phases and windows that add up, evaluations in order, no trial twice.
 void check_trials(const Record& record, std::size_t place, Findings& found);
-/// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is held against the 64
+/// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is compared with the 64
 /// before.
 void check_copies(const std::vector<Record>& records, Findings& found);
 /// checks_energy.cpp: what a row of joules says by itself.

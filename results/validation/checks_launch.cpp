@@ -130,8 +130,8 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
   }
 }
 
-/// What the program warned of before its first point. Nobody knows any more how many threads were asked for: no more,
-/// at least, than the rank with the fewest has. What the hypervisor took is in each trial.
+/// What the program warned of before its first point. The number of requested threads is not recorded; it is taken as
+/// that of the rank with the fewest. What the hypervisor took is in each trial.
 void check_context_flags(const Report& report, const RecordedLaunch& launch, Findings& found) {
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];

@@ -13,7 +13,7 @@ namespace {
 
 using Meters = std::map<Sensor, const MeterEntry*>;
 
-/// The meters of a launch by their sensors; of one that is there twice the first that is available.
+/// The meters of a launch by their sensors; of one that occurs twice the first that is available.
 Meters meters_of(const RecordedLaunch& launch, Findings& found) {
   Meters meters;
   for (std::size_t m = 0; m < launch.context->meters.size(); ++m) {
@@ -49,7 +49,7 @@ bool counts(const Meters& meters, const std::string& host, Matches matches) {
   });
 }
 
-/// Why this reason does not leave the sensor out; empty where it may. Scopes are counted side by side: only cores are
+/// Why this reason does not leave the sensor out; empty if it may. Scopes are counted side by side: only cores are
 /// "contained" in their package. A package is a duplicate of what another source
 /// counts, or of another die or mirror of the same package; other packages of its own source never cover it.
 std::string why_not_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters) {

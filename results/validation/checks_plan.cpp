@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The plan's text as JSON with a list of points that have ids; null where it is something else.
+/// The plan's text as JSON with a list of points that have ids; null if it is something else.
 Json read_plan(const std::string& canonical_json) {
   if (!json_fault(canonical_json).empty()) return {};
   Json plan = Json::parse(canonical_json);

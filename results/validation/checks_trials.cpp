@@ -89,7 +89,8 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
     found.broken("target_run", where, what);
   };
   if (target.has_value() != trial.target_run.has_value())
-    return broken(at, target ? "is missing although the record has a target" : "is given although the record has no target");
+    return broken(at, target ? "is missing although the record has a target"
+                             : "is given although the record has no target");
   if (!target) return;
   const TargetRun& run = *trial.target_run;
   if (trial.first_step != 0) found.broken("steps_order", at, "does not begin with the first step");
@@ -114,7 +115,8 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
                               : "is null although the target's metric is \"error\"");
     const bool ends = !std::isfinite(metric_of(*target, evaluation)) || reaches(*target, evaluation) ||
                       evaluation.step == target->most_steps;
-    if (ends != last) broken(place, last ? "is the last one, although it does not end the run" : "should have ended the run");
+    if (ends != last)
+      broken(place, last ? "is the last one, although it does not end the run" : "should have ended the run");
   }
   if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last comes after the window's end");
   const auto steps = static_cast<std::int64_t>(trial.step_time_s.size());

@@ -97,7 +97,7 @@ Json plan_sha256_of(const Json& document) {
   return member(member(document, "plan"), "sha256");
 }
 
-/// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
+/// Calls `check` if the schema is kept; values that the types cannot hold (integers out of range) are violations, too.
 /// `document`: of `text`; it is used up.
 template <class Check>
 Validation validate(Json&& document, const std::string& text, const std::string& schema, Check check) {
@@ -157,7 +157,7 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
     try {
       return check_whole(*report, plan_sha256, schema.missing_fields, is_newer);
     } catch (...) {
-      report.reset();  // in whatever state it is
+      report.reset();  // its state is undefined
       throw;
     }
   });

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_tree.sh ROOT: the top level is the fixed one, long files have a reason, nothing names the machine it was written
-# on or a registry, packages are named in one place.
+# check_tree.sh ROOT: the top level is the fixed one, long files have a reason, lines of C++ sources are short, nothing
+# names the machine it was written on or a registry, packages are named in one place.
 set -euo pipefail
 root=$(cd "$1" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,6 +26,12 @@ while read -r file _; do
   case $file in '' | '#'*) continue ;; esac
   grep -qxF "$file" <<<"$long" || problem "tests/house/long_files.txt: $file is not over 500 lines (any more)"
 done <"$here/long_files.txt"
+
+# ---- lines of C++ and CUDA sources: 120 columns, as .clang-format says; tests may have data in longer ones ----
+while IFS= read -r line; do
+  problem "$line: longer than 120 columns"
+done < <(printf '%s\n' "$files" | grep -vE '^tests/' | grep -E '\.(cpp|hpp|cu|cuh)$' |
+  LC_ALL=C.UTF-8 xargs -r grep -nE '^.{121,}' | cut -d: -f1,2)
 
 # ---- rooms stay small: 30 sources a folder, none at the top of results/ ----
 while read -r count folder; do

@@ -107,7 +107,7 @@ const Json& resolved(const Json& root, const Json& schema) {
   return root.at(Json::json_pointer(reference->get<std::string>().substr(1)));
 }
 
-/// What the schema says of the value at `pointer`: of its key, also where the value stands in a list.
+/// What the schema says of the value at `pointer`: of its key, also for a value in a list.
 const Json& schema_of(const Json& root, const Json::json_pointer& pointer) {
   const Json* schema = &root;
   std::vector<std::string> parts;
@@ -180,7 +180,7 @@ ConfigFaults config_faults(const std::string& config) {
   write_whole_numbers_as_such(numbers);
   ConfigFaults faults;
   std::vector<results::SchemaViolation> violations = results::schema_violations(numbers.dump(), config_schema_json());
-  // A value of a list tells more than the list.
+  // A value of a list says more than the list.
   std::ranges::stable_sort(violations, std::ranges::greater(),
                            [](const results::SchemaViolation& one) { return std::ranges::count(one.pointer, '/'); });
   for (const results::SchemaViolation& violation : violations) {

@@ -12,7 +12,7 @@ enum class InputKind {
   report, bundle, config, kit, prices, rules, weights, probe, site, power_csv, signers, key, other
 };
 
-/// "a kit (trainwatt freeze), not a report: trainwatt-train --config runs it, …"; empty where the text is of a wanted
+/// "a kit (trainwatt freeze), not a report: trainwatt-train --config runs it, …"; empty if the text is of a wanted
 /// kind, or of none that is known. Goes by its first MiB, which may be anything; what was cut off is recognised, too.
 std::string other_kind(std::string_view text, std::initializer_list<InputKind> wanted);
 
@@ -20,7 +20,7 @@ std::string other_kind(std::string_view text, std::initializer_list<InputKind> w
 /// bad-file (a folder, too large), wrong-file (another kind).
 std::string read_input(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted);
 
-/// Throws UsageError (wrong-file) where the file is of another kind; no other fault, which its reader names.
+/// Throws UsageError (wrong-file) if the file is of another kind; no other fault, which its reader names.
 void check_kind(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted);
 
 }  // namespace tw::bench

@@ -88,7 +88,8 @@ Kit open_kit(const std::string& path, const std::string& text) {
       fail(
           path,
           fmt::format(
-              "the kit was changed: its content has the SHA-256 {}, but it states {:.64}: get a new copy from its author",
+              "the kit was changed: its content has the SHA-256 {}, but it states {:.64}: get a new copy from its "
+              "author",
               hash, results::text::printable(kit.sha256)),
           "kit-changed");
     kit.title = json.at("title").get<std::string>(), kit.contact = json.at("contact").get<std::string>();

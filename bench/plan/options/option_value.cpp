@@ -84,7 +84,7 @@ void throw_unknown(const std::string& key, const std::string& word, const std::v
 
 namespace {
 
-/// "value too large (maximum 64)"; empty where it fits.
+/// "value too large (maximum 64)"; empty if it fits.
 template <class Number>
 std::string out_of_bounds(Number value, Number least, Number most, bool is_above) {
   if (value > most) return fmt::format("value too large (maximum {})", most);

@@ -52,7 +52,7 @@ std::string written(const ValueType& type, std::int64_t value);
 std::string json_text(const OptionValue& value);
 /// As people write it: strings without quotes.
 std::string plain_text(const OptionValue& value);
-/// Of a config's JSON text. Whole numbers are integers, also 3.0 (draft-07). Throws UsageError where the type has none.
+/// Of a config's JSON text. Whole numbers are integers, also 3.0 (draft-07). Throws UsageError if the type has none.
 OptionValue value_of(const std::string& key, const ValueType& type, const std::string& json);
 
 }  // namespace tw::bench

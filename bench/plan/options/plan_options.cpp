@@ -181,8 +181,9 @@ std::vector<std::string> set_around(std::vector<Axes>& grids, const Axes& axes) 
 void declare_micro_batch(const std::vector<std::int64_t>& given, Request& request) {
   if (given.empty()) return;
   if (given.size() > 1)
-    throw UsageError("bad-value", "micro_batch",
-                     fmt::format("{}: this plan takes one size, or auto: leave out the others", key_ref("micro_batch")));
+    throw UsageError(
+        "bad-value", "micro_batch",
+        fmt::format("{}: this plan takes one size, or auto: leave out the others", key_ref("micro_batch")));
   const Axis& axis = *find_axis("micro_batch");
   check_value(axis.key, axis.type, given.front());
   if (given.front() != automatic) request.declared_micro_batch = given.front();

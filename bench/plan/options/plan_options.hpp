@@ -25,7 +25,7 @@ struct PlanOptions {
 void add_plan_options(CLI::App& app, PlanOptions& options);
 /// The words that they take, for completion in shells.
 KnownWords plan_words();
-/// Throws UsageError where options exclude each other.
+/// Throws UsageError if options exclude each other.
 void check_plan_options(const PlanOptions& options);
 /// Whether they may lead to settings.
 bool may_set(const PlanOptions& options);

@@ -17,7 +17,7 @@ struct Recompute {
 
 /// "all", "none", "12" or "50%". Throws UsageError.
 Recompute parse_recompute(const std::string& text);
-/// Of this network: shares are rounded up. Throws UsageError where it has fewer.
+/// Of this network: shares are rounded up. Throws UsageError if it has fewer.
 int recomputed_layers(const Recompute& recompute, const models::NetworkDescription& network);
 
 }  // namespace tw::bench

@@ -423,8 +423,8 @@ void check_together(const GivenOptions& given, const RunSettings& settings) {
                          [&](const char* other) { return is_given(given, other); });
     if (!others.empty())
       throw UsageError("options-conflict", option.key,
-                       fmt::format("{0} and {1} exclude each other: leave out {2}", key_ref(option.key), key_refs(others),
-                                   others.size() == 1 ? "one" : fmt::format("{} or the others", key_ref(option.key))));
+                       fmt::format("{} and {} exclude each other: leave out {}", key_ref(option.key), key_refs(others),
+                                   others.size() == 1 ? "one" : key_ref(option.key) + " or the others"));
     const RunOption* needed = option.needs == nullptr ? nullptr : find_run_option(option.needs);
     if (needed != nullptr && !is_given(given, option.needs) && needed->value(settings) == OptionValue())
       throw UsageError(

@@ -34,7 +34,7 @@ struct RunOption {
   const char* needs = nullptr;             ///< option without which it means nothing
   OptionValue unsaid = {};                 ///< with which a value is compared where there was none
 
-  /// Takes a value over, which fits the type. Throws UsageError where it is a wrong one all the same.
+  /// Takes a value over, which fits the type. Throws UsageError if it is a wrong one all the same.
   std::function<void(RunSettings&, const OptionValue&)> set = nullptr;
   /// As a kit says it, and the plan; monostate: not at all.
   std::function<OptionValue(const RunSettings&)> value = nullptr;
@@ -51,7 +51,7 @@ std::string option_name(const std::string& key);
 /// Some of them in the text of a UsageError.
 std::string key_refs(const std::vector<std::string>& keys);
 
-/// Takes all values over. Throws UsageError where one is wrong, or what they and `settings` are to each other.
+/// Takes all values over. Throws UsageError if one is wrong, or what they and `settings` are to each other.
 void take_over(const GivenOptions& given, RunSettings& settings);
 /// What options are to each other. `settings`: what they go over.
 void check_together(const GivenOptions& given, const RunSettings& settings);

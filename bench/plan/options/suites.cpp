@@ -32,7 +32,7 @@ Request quick() {
 Request standard() { return suite("standard", {"gpt2-124m", "resnet-50"}, {"float32", "bf16"}, {1, 4}); }
 
 /// The same in every precision; what a device lacks is recorded as unsupported: at most 24 points of about 6 minutes.
-/// And 8 at two lower clocks of what trains, where it tells its range; unsupported where the user may not set them.
+/// And 8 at two lower clocks of what trains, if it reports its range; unsupported where the user may not set them.
 Request procurement() {
   Request request = suite("procurement", {"gpt2-124m", "resnet-50"}, precision_names(), {1, 8});
   Axes clocks = request.axes.front();

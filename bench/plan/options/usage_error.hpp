@@ -41,7 +41,7 @@ class UsageError : public std::runtime_error {
 /// Of an option with a value that it does not take: "--window 0: must be above 0". A long value is cut.
 UsageError bad_value(const std::string& key, const std::string& value, const std::string& why);
 
-/// The number that a whole text is; nullopt where it is none, or more than that.
+/// The number that a whole text is; nullopt if it is none, or more than that.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number value{};

@@ -89,7 +89,7 @@ void take(CheckedReport& checked, Read read) {
   const auto is_older = [](const results::Record& record) {
     return results::interval_rule(record.summary) != results::IntervalRule::student;
   };
-  // An older program's statistics were held against its samples; every command shows those of this version.
+  // An older program's statistics were compared with its samples; every command shows those of this version.
   if (std::ranges::any_of(checked.report->records, is_older)) results::summarise(*checked.report);
 }
 
@@ -107,7 +107,7 @@ CheckedReport check_report(std::string bytes) {
   if (is_packed(bytes)) {
     try {
       checked.bundle = unpack(bytes);
-    } catch (const ArchiveError& error) {  // damaged, as a report that is no JSON: the file can be read, and is not good
+    } catch (const ArchiveError& error) {  // damaged, like a report that is not JSON: readable, but faulty
       checked.why_unreadable = error.what();
       checked.found.violations.push_back({"unreadable", "", error.what()});
       return checked;

@@ -13,9 +13,9 @@ namespace tw::bench::tool {
 
 struct CheckedReport {
   /// Of an unfinished run the records alone; with the flags that its samples give, and where something is wrong with it
-  /// with the summaries and verdicts that its samples give, whatever it states. Absent where it cannot be read.
+  /// with the summaries and verdicts that its samples give, whatever it states. Absent if it cannot be read.
   std::optional<results::Report> report;
-  std::string why_unreadable;  ///< empty where there is a report; with a code where it is known to be another file
+  std::string why_unreadable;  ///< empty if there is a report; with a code where it is known to be another file
   bool is_no_report = false;   ///< but a file of another kind, whole or damaged
   bool is_unfinished = false;  ///< the records.jsonl of a run without report
   bool is_torn = false;        ///< whose last line was cut off

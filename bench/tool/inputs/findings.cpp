@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bench/terminal/error_line.hpp"
+#include "results/compare/comparison_words.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench::tool {
@@ -24,16 +25,6 @@ bool is_of_rules(const results::Fault& fault) {
   return fault.code == "rule_broken" || fault.code == "rule_not_checkable";
 }
 
-}  // namespace
-
-bool is_consistent(const FileFindings& found) {
-  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const results::Fault& fault) {
-           return is_of_rules(fault) || is_asked_for(fault);
-         });
-}
-
-namespace {
-
 /// The ids of the rules in a state.
 std::vector<std::string> rules_in(const FileFindings& found, results::RunRuleState state) {
   std::vector<std::string> ids;
@@ -47,11 +38,8 @@ std::string counted(const std::vector<const results::Fault*>& faults) {
   std::vector<std::string> codes;
   for (const results::Fault* fault : faults)
     if (std::ranges::find(codes, fault->code) == codes.end()) codes.push_back(fault->code);
-  constexpr std::size_t most = 6;
-  const std::size_t more = codes.size() > most ? codes.size() - most : 0;
-  codes.resize(codes.size() - more);
-  return fmt::format("{} fault{} ({}{})", faults.size(), faults.size() == 1 ? "" : "s", fmt::join(codes, ", "),
-                     more > 0 ? fmt::format(", and {} more kinds", more) : "");
+  return fmt::format("{} ({})", results::text::count(faults.size(), "fault"),
+                     results::words::first_of(std::move(codes), 6, ", ", ", and {} more kinds"));
 }
 
 std::string verdict(const FileFindings& found) {
@@ -84,22 +72,15 @@ std::string verdict(const FileFindings& found) {
   return words;
 }
 
-const char* name_of(FileKind kind) {
-  switch (kind) {
-    case FileKind::report:
-      return "report";
-    case FileKind::unfinished:
-      return "unfinished";
-    case FileKind::bundle:
-      return "bundle";
-    case FileKind::series:
-      return "series";
-    default:
-      return "unreadable";
-  }
-}
+constexpr const char* kind_names[] = {"report", "unfinished", "bundle", "series", "unreadable"};  // as FileKind
 
 }  // namespace
+
+bool is_consistent(const FileFindings& found) {
+  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const results::Fault& fault) {
+           return is_of_rules(fault) || is_asked_for(fault);
+         });
+}
 
 std::string findings_text(const FileFindings& found, bool verbose, bool named) {
   const std::string indent = named ? "  " : "";
@@ -143,7 +124,7 @@ std::string findings_json(const std::vector<FileFindings>& files, int exit_code)
     }
     const bool is_fit = is_consistent(found) && rules_in(found, results::RunRuleState::broken).empty();
     all.push_back({{"path", found.path},
-                   {"kind", name_of(found.kind)},
+                   {"kind", kind_names[static_cast<std::size_t>(found.kind)]},
                    {"consistent", found.kind == FileKind::unreadable ? Json() : Json(is_consistent(found))},
                    {"fit_for_publication", found.rules.empty() ? Json() : Json(is_fit)},
                    {"faults", list(found.faults)},

@@ -9,7 +9,7 @@
 
 namespace tw::bench::tool {
 
-/// A run rule, held against a report.
+/// A run rule, checked on a report.
 struct RuleFinding {
   std::string id, asks, why;  ///< why: what was found, or why it cannot be checked or does not apply
   results::RunRuleState state = results::RunRuleState::kept;
@@ -20,7 +20,7 @@ struct FileFindings {
   FileKind kind = FileKind::report;
   std::vector<std::string> facts;             ///< of a bundle: program, kit, signature; a line each
   std::vector<results::Fault> faults, notes;  ///< run rules that an offer breaks are faults, with the code rule_broken
-  std::vector<RuleFinding> rules;             ///< in the order of the table; empty where they were not looked at
+  std::vector<RuleFinding> rules;             ///< in the order of the table; empty if they were not looked at
   std::string why_unreadable;                 ///< of FileKind::unreadable
   int exit_code = 0;
 };
@@ -35,7 +35,7 @@ std::string findings_text(const FileFindings& found, bool verbose, bool named);
 
 /// {"files": [{"path", "kind", "consistent", "fit_for_publication", "faults": [{"code", "where", "text", "file"}],
 /// "notes", "rules": [{"id", "kept", "state", "asks", "why"}], "facts", "error", "exit_code"}], "exit_code"}. kept:
-/// null where a rule does not apply or cannot be checked; fit_for_publication: null where the rules were not looked at;
+/// null if a rule does not apply or cannot be checked; fit_for_publication: null if the rules were not looked at;
 /// error: null, or why the file cannot be read.
 std::string findings_json(const std::vector<FileFindings>& files, int exit_code);
 

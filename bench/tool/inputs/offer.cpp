@@ -76,7 +76,7 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
          fmt::format(
              "{} of {} points are unsupported ({}{}): a comparison excludes them for all systems",
              unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
-  // The hash alone could stand above any points.
+  // The hash alone could belong to any points.
   try {
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);
     const Request request = read_config(kit_path, kit.config_json);

@@ -19,7 +19,7 @@ struct ValidateOptions {
 };
 
 /// Holds a report against the kit that it should be of: the kit's SHA-256, and the very plan that the kit makes for
-/// that many ranks on that device. Throws UsageError where the kit cannot be read.
+/// that many ranks on that device. Throws UsageError if the kit cannot be read.
 void check_kit(const results::Report& report, const std::string& kit_path, results::Validation& found);
 
 /// What the runs of one system lack as an offer of the kit, besides the run rules: each against the kit, all of them

@@ -16,7 +16,7 @@
 namespace tw::bench::tool {
 namespace {
 
-/// What NAME=VALUE says of this name; the value alone where `name` is empty. Nullopt where none does.
+/// What NAME=VALUE says of this name; the value alone where `name` is empty. Nullopt if none does.
 std::optional<std::string> value_of(const std::vector<std::string>& options, const std::string& name) {
   for (const std::string& one : options) {
     if (name.empty()) return one;
@@ -37,8 +37,8 @@ struct Measured {
   std::string source;
 };
 
-/// Mean watts of all nodes over the trials of points on all ranks (of fewer, idle nodes are in no joules), and which share of the run these fill; nullopt where no valid point has
-/// node joules.
+/// Mean watts of all nodes over the trials of points on all ranks (joules of points on fewer ranks lack idle nodes),
+/// and the share of the run that these trials fill; nullopt if no valid point has node joules.
 std::optional<std::pair<double, double>> node_power(const results::Report& report, double run_seconds) {
   double joules = 0, seconds = 0;
   int ranks = 0;
@@ -92,9 +92,10 @@ Measured measured_pue(std::span<const results::Report> runs, const std::string& 
     const std::string source =
         it ? fmt::format("measured: {:.4g} W of {} over {:.4g} W of {} {}", of_facility / seconds, facility,
                          of_it / seconds, *it, when)
-           : fmt::format("measured: {:.4g} W of {} {} over {:.4g} W of the nodes in the trials, which fill {:.0f} % of {}",
-                         of_facility / seconds, facility, when, of_it / seconds, 100 * filled,
-                         runs.size() > 1 ? "each at least" : "it");
+           : fmt::format(
+                 "measured: {:.4g} W of {} {} over {:.4g} W of the nodes in the trials, which fill {:.0f} % of {}",
+                 of_facility / seconds, facility, when, of_it / seconds, 100 * filled,
+                 runs.size() > 1 ? "each at least" : "it");
     const double pue = of_facility / of_it;
     if (!std::isfinite(pue) || pue < 1)
       throw UsageError("no-pue",

@@ -20,16 +20,16 @@ struct PriceOptions {
   double sensitivity_percent = 20;
 };
 
-/// The file of --prices; nullopt where there is none. Throws UsageError.
+/// The file of --prices; nullopt if there is none. Throws UsageError.
 std::optional<results::Prices> read_prices(const PriceOptions& options);
 
 /// The row of a system: by --price-of, its name, its hosts, or the only one there is; its PUE measured where
-/// --facility-csv says how, over all of its runs. `name`: empty where there is but one report, and the options name
+/// --facility-csv says how, over all of its runs. `name`: empty if there is but one report, and the options name
 /// none. Throws UsageError.
 results::PriceRow price_of(const results::Prices& prices, const PriceOptions& options, const std::string& name,
                            std::span<const results::Report> runs);
 
-/// The cost of a report that stands alone, whose `name` the options may do without; nullopt without --prices. Throws
+/// The cost of a single report, whose `name` the options may do without; nullopt without --prices. Throws
 /// UsageError, also for an unfinished run, which names its `path`.
 std::optional<results::CostReport> cost_of_one(const PriceOptions& options, const std::string& path,
                                                const results::Report& report, const std::string& name = "");

@@ -51,6 +51,16 @@ LoadedReport loaded(std::string bytes) {
           path, runs.size(), first));
 }
 
+/// A warning on stderr, as say_faults().
+void say_first(const std::string& path, const std::vector<std::string>& lines, bool is_note) {
+  if (lines.empty()) return;
+  const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
+  const std::string text = fmt::format("{}: {}{}; see trainwatt validate {}", path, lines.front(), more, path);
+  fmt::print(stderr, "{}\n",
+             results::text::printable(warning_line(
+                 "trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text))));
+}
+
 }  // namespace
 
 std::map<int, fs::path> numbered_runs(const fs::path& folder) {
@@ -122,20 +132,6 @@ LoadedRuns load_runs(const std::string& path) {
   std::ranges::move(series_faults(reports), std::back_inserter(all.found.violations));
   return all;
 }
-
-namespace {
-
-/// A warning on stderr, as say_faults().
-void say_first(const std::string& path, const std::vector<std::string>& lines, bool is_note) {
-  if (lines.empty()) return;
-  const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
-  const std::string text = fmt::format("{}: {}{}; see trainwatt validate {}", path, lines.front(), more, path);
-  fmt::print(stderr, "{}\n",
-             results::text::printable(warning_line(
-                 "trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text))));
-}
-
-}  // namespace
 
 void say_faults(const std::string& path, const std::vector<std::string>& lines) { say_first(path, lines, false); }
 

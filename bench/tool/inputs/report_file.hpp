@@ -30,7 +30,7 @@ struct SortOptions {
 std::map<int, std::filesystem::path> numbered_runs(const std::filesystem::path& folder);
 /// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it; of a folder it says what to give.
 std::string read_report_file(const std::string& path);
-/// Throws UsageError where something has that name.
+/// Throws UsageError if something has that name.
 void refuse_existing(const std::string& path);
 
 /// Does `work`; whatever goes wrong is a UsageError that names the file, with `code` unless it has one.
@@ -84,9 +84,10 @@ results::Scope parse_scope(const std::string& name);
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.
 results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records);
 
-/// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
-std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
-/// Writes the file that -o names, whole or not at all, into folders that it makes where there are none. Throws EnvironmentError where its folder or disk does not take it.
+/// "out: cannot be written: No space left on device: free space, or choose another folder with -o"; `option`: "-o".
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error,
+                            const std::string& option);
+/// Writes the file that -o names atomically, and creates missing folders. Throws EnvironmentError if that fails.
 void write_out(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace tw::bench::tool

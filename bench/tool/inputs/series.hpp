@@ -18,7 +18,7 @@ namespace tw::bench::tool {
 /// Besides the bundles of the runs there are bundle.json, README.txt, the sums and their signature.
 inline constexpr std::size_t most_offered_runs = most_archive_files - 4;
 
-/// run-1, run-2, … in order of their numbers; empty where there is none. Throws UsageError (runs-missing) where one is
+/// run-1, run-2, … in order of their numbers; empty if there is none. Throws UsageError (runs-missing) if one is
 /// missing before the last.
 std::vector<std::filesystem::path> run_folders(const std::filesystem::path& folder);
 
@@ -32,7 +32,7 @@ struct Series {
   std::vector<std::pair<std::string, std::string>> runs;  ///< name and bytes of each bundle
   results::Validation found;  ///< sums, missing runs, over what it was forced; not the runs themselves
 };
-/// nullopt where `bytes` are anything else, a damaged archive among it.
+/// nullopt if `bytes` are anything else, a damaged archive among it.
 std::optional<Series> open_series(const std::string& bytes);
 
 /// run_left_out where the index of a run is not the number in its name ("run-1"); nullopt for any other name.
@@ -41,7 +41,7 @@ std::optional<results::Fault> left_out_fault(const std::string& name, const resu
 /// `runs`: the name of each ("run-1") and its report.
 std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs);
 
-/// fewer_runs where a kit asks for more runs than there are. Throws UsageError where it cannot be read.
+/// fewer_runs where a kit asks for more runs than there are. Throws UsageError if it cannot be read.
 std::optional<results::Fault> fewer_runs(const std::string& kit_path, std::size_t runs);
 
 }  // namespace tw::bench::tool

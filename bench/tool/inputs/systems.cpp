@@ -124,44 +124,6 @@ void sort_by_time(results::SystemInput& system) {
   system.runs = std::move(runs), system.paths = std::move(paths);
 }
 
-}  // namespace
-
-std::vector<results::SystemInput> read_systems(const std::vector<std::string>& words) {
-  std::vector<results::SystemInput> systems;
-  std::set<std::string> names;
-  for (const std::string& word : words) {
-    systems.push_back(system_of(word));
-    const std::string& name = systems.back().name;
-    if (word.starts_with(name + "=") && !names.insert(name).second)
-      throw UsageError("duplicate-value", fmt::format("two systems are named {}: give each its own name", name));
-  }
-  names.clear();
-  for (results::SystemInput& system : systems) {
-    const std::string name = system.name;
-    for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
-    const std::vector<std::string> files = std::exchange(system.paths, {});
-    for (const std::string& file : files) {
-      LoadedRuns loaded = load_runs(file);
-      const bool is_one_of_many = files.size() > 1 || loaded.runs.size() > 1;
-      add_findings(system, file, is_one_of_many, loaded.found);
-      for (auto& [path, run] : loaded.runs) {
-        if (run.is_unfinished && words.size() > 1)
-          throw UsageError("unfinished-run",
-                           path +
-                               ": records of an unfinished run: finish it with trainwatt-train --resume, "
-                               "and give its report.json");
-        check_folder(path, run);
-        add_findings(system, path, is_one_of_many, run.validation);
-        system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
-      }
-    }
-    sort_by_time(system);
-  }
-  return systems;
-}
-
-namespace {
-
 /// Where the answer does not name them all.
 std::string where_all_faults_are(const results::Comparison& comparison) {
   std::set<std::string> texts;
@@ -170,48 +132,6 @@ std::string where_all_faults_are(const results::Comparison& comparison) {
   const results::ComparedSystem& system = comparison.systems[comparison.not_an_award.front().system];
   return fmt::format(" All faults of an offer: trainwatt validate {} --kit KIT", system.paths.front());
 }
-
-}  // namespace
-
-int code_of(const results::Comparison& comparison) {
-  constexpr int nothing = 4;
-  const auto say = [](const std::string& text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); };
-  if (!comparison.compared) {
-    std::string text = "nothing could be compared: " + comparison.answer.front();
-    const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };
-    const auto batch = first([](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
-    const bool is_batch = batch != comparison.differences.end();
-    const auto why = is_batch ? batch : first(&results::Difference::blocking);
-    if (why != comparison.differences.end() && !why->why.empty()) text += " " + results::text::sentence(why->why);
-    say(is_batch ? with_code("global-batch-differs", text) : with_code("not-comparable", text));
-    return nothing;
-  }
-  if (!comparison.is_tender || (comparison.decided() && comparison.not_an_award.empty())) return 0;
-  if (comparison.not_an_award.empty())
-    say(with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front()));
-  else
-    say(with_code("not-an-award", comparison.answer.front() + where_all_faults_are(comparison)));
-  return nothing;
-}
-
-results::Comparison compared(const std::vector<results::SystemInput>& systems, const results::CompareOptions& options) {
-  return with_named_errors(files_of(systems), [&] {
-    try {
-      return results::compare(systems, options);
-    } catch (const results::OptionError& error) {
-      throw UsageError(error.code(), error.what());
-    }
-  });
-}
-
-std::string files_of(const std::vector<results::SystemInput>& systems) {
-  std::vector<std::string> paths;
-  for (const results::SystemInput& system : systems)
-    paths.insert(paths.end(), system.paths.begin(), system.paths.end());
-  return fmt::format("{}", fmt::join(paths, ", "));
-}
-
-namespace {
 
 std::vector<results::SystemInput> read_run_variance(const std::vector<std::string>& words,
                                                     const std::vector<results::SystemInput>& systems,
@@ -260,6 +180,78 @@ void price(std::vector<results::SystemInput>& systems, results::CompareOptions& 
 }
 
 }  // namespace
+
+std::vector<results::SystemInput> read_systems(const std::vector<std::string>& words) {
+  std::vector<results::SystemInput> systems;
+  std::set<std::string> names;
+  for (const std::string& word : words) {
+    systems.push_back(system_of(word));
+    const std::string& name = systems.back().name;
+    if (word.starts_with(name + "=") && !names.insert(name).second)
+      throw UsageError("duplicate-value", fmt::format("two systems are named {}: give each its own name", name));
+  }
+  names.clear();
+  for (results::SystemInput& system : systems) {
+    const std::string name = system.name;
+    for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
+    const std::vector<std::string> files = std::exchange(system.paths, {});
+    for (const std::string& file : files) {
+      LoadedRuns loaded = load_runs(file);
+      const bool is_one_of_many = files.size() > 1 || loaded.runs.size() > 1;
+      add_findings(system, file, is_one_of_many, loaded.found);
+      for (auto& [path, run] : loaded.runs) {
+        if (run.is_unfinished && words.size() > 1)
+          throw UsageError("unfinished-run",
+                           path +
+                               ": records of an unfinished run: finish it with trainwatt-train --resume, "
+                               "and give its report.json");
+        check_folder(path, run);
+        add_findings(system, path, is_one_of_many, run.validation);
+        system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
+      }
+    }
+    sort_by_time(system);
+  }
+  return systems;
+}
+
+int code_of(const results::Comparison& comparison) {
+  constexpr int nothing = 4;
+  const auto say = [](const std::string& text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); };
+  if (!comparison.compared) {
+    std::string text = "nothing could be compared: " + comparison.answer.front();
+    const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };
+    const auto batch = first([](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
+    const bool is_batch = batch != comparison.differences.end();
+    const auto why = is_batch ? batch : first(&results::Difference::blocking);
+    if (why != comparison.differences.end() && !why->why.empty()) text += " " + results::text::sentence(why->why);
+    say(is_batch ? with_code("global-batch-differs", text) : with_code("not-comparable", text));
+    return nothing;
+  }
+  if (!comparison.is_tender || (comparison.decided() && comparison.not_an_award.empty())) return 0;
+  if (comparison.not_an_award.empty())
+    say(with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front()));
+  else
+    say(with_code("not-an-award", comparison.answer.front() + where_all_faults_are(comparison)));
+  return nothing;
+}
+
+results::Comparison compared(const std::vector<results::SystemInput>& systems, const results::CompareOptions& options) {
+  return with_named_errors(files_of(systems), [&] {
+    try {
+      return results::compare(systems, options);
+    } catch (const results::OptionError& error) {
+      throw UsageError(error.code(), error.what());
+    }
+  });
+}
+
+std::string files_of(const std::vector<results::SystemInput>& systems) {
+  std::vector<std::string> paths;
+  for (const results::SystemInput& system : systems)
+    paths.insert(paths.end(), system.paths.begin(), system.paths.end());
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
 
 void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>& systems,
                 results::CompareOptions& options) {

@@ -35,7 +35,7 @@ GpuChoice choose_gpus(const Place& place, const std::vector<std::string>& addres
 /// however that ends, and a file that nobody has locked is a leftover.
 class Rendezvous {
  public:
-  /// Throws EnvironmentError where the folder is not this user's alone.
+  /// Throws EnvironmentError if the folder is not this user's alone.
   explicit Rendezvous(const Place& place);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;

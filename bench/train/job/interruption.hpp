@@ -29,7 +29,7 @@ class Lookout {
   /// ones take no time.
   Lookout(comm::Job& job, double seconds, double step_seconds = 0)
       : job_(job), seconds_(seconds), step_seconds_(step_seconds) {}
-  /// After `steps` steps, `elapsed` seconds of this rank into the window. Nullopt where it is not time to look;
+  /// After `steps` steps, `elapsed` seconds of this rank into the window. Nullopt if it is not time to look;
   /// otherwise the slowest rank's seconds (collective). Throws Stop{exit_interrupted} on all ranks where a signal asked
   /// for the end on any of them.
   std::optional<double> look(std::int64_t steps, double elapsed);

@@ -19,17 +19,18 @@ struct Sighted {
   std::string host = {};
 };
 
-/// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
-/// address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. What only another rank can address, as where a cgroup keeps
-/// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
-/// Which of the GPUs that a process sees it uses, where it computes on one: that alone. `gpu` is the whole one, also where
-/// it computes on an instance of it (name_of_gpu).
+/// The GPUs that a process uses of those that it sees: if it computes on one, only that. `gpu` is the whole GPU, also
+/// if the process computes on an instance of it (name_of_gpu).
 power::Sight used_of(power::Sight sight, const std::string& gpu);
 
+/// A machine is identified by its boot id. Its reader, the lowest rank on it, reads all meters and sets all knobs that
+/// it can address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. Devices that only other ranks can address, for
+/// example because of a cgroup, belong to the lowest of these ranks. So each sensor has one reader, and each knob one
+/// owner.
 class Machines {
  public:
-  /// Collective. `gpu`: the UUID of the whole GPU that this rank computes on, where it does: it uses no other then, whatever
-  /// else it is shown, so that GPUs which only stand by are in no joules and under no knob.
+  /// Collective. `gpu`: the UUID of the whole GPU that this rank computes on, if any: it then uses no other GPU, so
+  /// that idle GPUs are in no joules and under no knob.
   explicit Machines(comm::Job& job, const std::string& gpu = {});
   /// The same of a part of `whole`'s job, whose hosts have their names.
   Machines(comm::Job& part, const Machines& whole);
@@ -52,7 +53,7 @@ class Machines {
   /// GPUs that some rank may use: of this machine, and of all.
   const std::set<std::string>& visible() const { return visible_; }
   const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
-  /// Why it is not known which GPUs the ranks may use: those of this machine, those of any. Empty where it is.
+  /// Why it is not known which GPUs the ranks may use: of this machine, of any machine. Empty if it is known.
   const std::string& unclear() const { return unclear_; }
   const std::string& unclear_anywhere() const { return unclear_anywhere_; }
   /// The sum of what this machine's ranks bring (collective over all).

@@ -42,7 +42,8 @@ const std::vector<LaunchOption>& launch_options() {
        &Options::dry_run},
       {"--out", result, "folder for report.json; must not exist\n(default out/<what>-<time>)", &Options::out},
       {"--resume", result,
-       "continue the run in this folder: alone, or with the options\nof that run. With the options, a missing folder starts a\n"
+       "continue the run in this folder: alone, or with the options\n"
+       "of that run. With the options, a missing folder starts a\n"
        "new run, so that a requeued job needs no other command",
        &Options::resume, false, true},
       {"--force-resume", result,
@@ -53,7 +54,8 @@ const std::vector<LaunchOption>& launch_options() {
        "the points (scripts/repeat sets it)",
        &Options::run_index, true, true},
       {"--export-step", result,
-       "write weights, batch, loss, gradients and updated weights of\none step as safetensors to this new folder; run nothing else",
+       "write weights, batch, loss, gradients and updated weights of\n"
+       "one step as safetensors to this new folder; run nothing else",
        &Options::export_step}};
   return list;
 }
@@ -115,10 +117,10 @@ void check_values(const CLI::App& app, const Options& options) {
   if (const auto repeat = options.given.find("repeat"); repeat != options.given.end())
     throw UsageError(
         "repeat-by-script",
-        fmt::format(
-            "--repeat {0}: one launch of trainwatt-train is one run: use scripts/repeat {0} -- COMMAND, where COMMAND is "
-            "this command without --repeat; in a Slurm job, give --repeat {0} to sweep.sbatch or train.sbatch",
-            plain_text(repeat->second)));
+        fmt::format("--repeat {0}: one launch of trainwatt-train is one run: use scripts/repeat {0} -- COMMAND, where "
+                    "COMMAND is this command without --repeat; in a Slurm job, give --repeat {0} to sweep.sbatch or "
+                    "train.sbatch",
+                    plain_text(repeat->second)));
 }
 
 /// Refuses what does not go with `option`, all of it.

@@ -1,4 +1,4 @@
-// The command line of trainwatt-train, in two steps, since all ranks must come to the same plan: parse_options looks at the
+// The command line of trainwatt-train, in two steps, since all ranks must get the same plan: parse_options reads the
 // arguments alone; request_of adds a config, which the root rank reads for all.
 #pragma once
 
@@ -42,11 +42,11 @@ struct LaunchOption {
                std::optional<double> Options::*, std::optional<std::int64_t> Options::*>
       field;
   bool is_resumed = false;      ///< --resume compares it with the earlier launch's
-  bool may_resume_alone = false;  ///< may stand beside a --resume that goes without a plan
+  bool may_resume_alone = false;  ///< allowed beside a --resume without a plan
 };
 /// In the order of --help.
 const std::vector<LaunchOption>& launch_options();
-/// Empty where nothing was given.
+/// Empty if nothing was given.
 std::string text_of(const LaunchOption& option, const Options& options);
 
 /// All that two ranks must have been given alike, as text: everything but what is in the plan.

@@ -18,7 +18,7 @@
 namespace tw::bench {
 
 /// Exit codes (README.md).
-enum ExitCode : int { exit_good = 0, exit_missed = 1, exit_usage = 2, exit_environment = 3, exit_no_measurement = 4, exit_interrupted = 5 };
+enum ExitCode : int { exit_good, exit_missed, exit_usage, exit_environment, exit_no_measurement, exit_interrupted };
 
 /// Thrown on all ranks alike, so that all leave by the same way.
 class Stop : public std::runtime_error {
@@ -32,7 +32,7 @@ class Stop : public std::runtime_error {
   int code_;
 };
 
-/// The exit code that an exception stands for.
+/// The exit code for an exception.
 inline int exit_code_of(const std::exception& error) {
   if (const auto* stop = dynamic_cast<const Stop*>(&error)) return stop->code();
   if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const power::site::SiteError*>(&error)) return exit_usage;
@@ -61,7 +61,7 @@ void together(comm::Job& job, Work&& work) {
   const auto first = std::ranges::find_if(failures, [](const std::string& text) { return !text.empty(); });
   if (first == failures.end()) return;
   code = job.maximum({code}).front();
-  // What is wrong for all, such as a misspelt option, is nobody's in particular.
+  // A fault of all ranks alike, such as a misspelt option, is reported without a rank.
   if (std::ranges::all_of(failures, [&](const std::string& text) { return text == *first; }))
     throw Stop(static_cast<int>(code), *first);
   throw Stop(static_cast<int>(code), code_of(*first), job.agree(std::string(without_code(failure))));

@@ -19,7 +19,8 @@ std::string remedy_beside_others(const std::string& launcher, int ranks, int thr
   else if (launcher == "srun")
     command += "srun ";
   return fmt::format(
-      "waiting threads spin, which can make this run ten times slower: on a shared machine, start it as {}trainwatt-train …",
+      "waiting threads spin, which can make this run ten times slower: on a shared machine, start it as "
+      "{}trainwatt-train …",
       command);
 }
 

@@ -9,9 +9,9 @@
 
 namespace tw::bench {
 
-/// Which of its `visible` devices a rank takes, by its place among those that are shown the same, in the same order:
-/// `shown` says by rank on which node and which devices that is. A launcher that shows each task a GPU of its own leaves no
-/// choice; where ranks outnumber GPUs they go round, and a warning says who shares one.
+/// Which of its `visible` devices a rank takes: by its place among the ranks that see the same devices in the same
+/// order. `shown`: the node and devices of each rank. If a launcher shows each task its own GPU there is no choice; if
+/// there are more ranks than GPUs, they share GPUs in turn, and a warning says so.
 int gpu_index(const std::vector<std::string>& shown, int rank, int visible);
 /// The same for this rank (collective).
 int gpu_index(comm::Job& job, int visible);

@@ -19,11 +19,10 @@ namespace tw::bench {
 /// an empty one. All of it is collective.
 class EnergyWindow {
  public:
-  /// `whole`: of a job that this one's ranks are a part of, whose meters are then read instead of being opened once more.
+  /// `whole`: the window of a job that includes this job's ranks; its meters are shared instead of opened again.
   EnergyWindow(comm::Job& job, const Machines& machines, const power::MeterOptions& options = {},
                const EnergyWindow* whole = nullptr);
-  ~EnergyWindow();
-  const Machines& machines() const;
+  const Machines& machines() const { return machines_; }
   /// Meters found on all nodes, with reasons.
   std::vector<results::MeterEntry> entries();
   /// What this rank looks after along the windows from now on (power/knob/knob_watch.hpp); null: nothing.
@@ -51,15 +50,17 @@ class EnergyWindow {
   /// every rank. Reads back what watch() named, which may run a site's command: every rank must have read the window's
   /// CPU times before, and have met since.
   void collect(results::Trial& trial);
-  /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
+  /// The hottest sensor of all nodes, of the job's GPUs and the CPUs; nullopt if none answers. Between windows.
   std::optional<double> hottest_c();
   /// Power of the counted meters while all ranks sleep, for NodePower's idle_seconds(); no time is taken where no meter
   /// answers.
   std::vector<results::IdleRow> idle(results::IdleTime when);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  comm::Job& job_;
+  const Machines& machines_;
+  std::unique_ptr<NodePower> power_;  // of ranks with a part
+  Time begin_, end_;                  // of this rank's steps
 };
 
 }  // namespace tw::bench

@@ -11,7 +11,6 @@
 #include "bench/train/job/outcome.hpp"
 #include "power/knob/in_force.hpp"
 #include "power/knob/journal.hpp"
-#include "power/knob/settings.hpp"
 #include "power/knob/site.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/record/report_io.hpp"
@@ -52,28 +51,8 @@ std::optional<double> power_of(const std::vector<results::Trial>& trials, const 
   return seconds > 0 ? std::optional(joules / seconds) : std::nullopt;
 }
 
-}  // namespace
-
-struct JobSettings::Impl {
-  Impl(comm::Job& the_job, const Machines& machines) : job(the_job), host(machines.host()) {}
-  comm::Job& job;
-  std::string host;
-  std::optional<power::Settings> settings;  // on ranks with a part
-  std::vector<std::string> lines;    // not told yet
-  std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
-  bool sets = false;                                // anything at all
-  std::set<std::string> seen_beside;
-  power::KnobWatch watch;
-  bool has_lost_guardian = false;
-
-  /// What this rank's knobs made of the wanted values; notes what somebody else has changed.
-  std::map<std::string, results::Setting> apply_here(const std::map<power::KnobKind, double>& wanted);
-};
-
-namespace {
-
-/// What this rank is to turn: all but GPUs that are not the job's, or that another rank has to; of ranks that are no reader
-/// nothing but their own GPUs. A reader has at least one finding of each kind, but of GPUs that others have.
+/// The knobs that this rank sets: a reader all except GPUs that are not the job's or that belong to another rank, other
+/// ranks only their own GPUs. A reader has at least one finding of each kind, except for GPUs of other ranks.
 std::vector<power::KnobFinding> choose(std::vector<power::KnobFinding> found, const Machines& machines) {
   const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
   const auto is_nvml = [](const std::string& domain) { return domain.starts_with("nvml"); };
@@ -120,213 +99,6 @@ std::vector<std::map<std::string, results::Setting>> gather_settings(comm::Job& 
   return all;
 }
 
-}  // namespace
-
-JobSettings::JobSettings(comm::Job& job, const Machines& machines, const JobSettingsOptions& options)
-    : impl_(std::make_unique<Impl>(job, machines)) {
-  together(job, [&] {
-    if (!machines.has_part()) return;
-    impl_->sets = options.sets;
-    std::vector<power::KnobFinding> found;
-    if (impl_->sets) {
-      found = choose(options.find({options.site}), machines);
-    } else {
-      try {  // to be read alone
-        found = choose(options.find({}), machines);
-      } catch (const std::exception&) {  // what is never set need not be there
-      }
-    }
-    power::SettingsOptions settings;
-    settings.site = options.site;
-    settings.find = options.find;
-    if (!machines.is_reader()) settings.folder = power::journal_folder_of_rank(job.rank());
-    impl_->settings.emplace(std::move(found), settings);
-  });
-  // What a killed run of ours has left is back before the look at locks: on no rank before all have put back what only
-  // they can address, which may stand in another rank's journal.
-  together(job, [&] {
-    if (!impl_->settings) return;
-    impl_->settings->check_journal(options.kinds);
-    for (const power::KnobFinding& finding : impl_->settings->findings()) {
-      if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
-      const std::string lock = finding.knob->lock_evident();
-      if (lock.empty()) continue;
-      // It may be that of another run of ours.
-      if (!impl_->settings->recovered().held.empty())
-        throw power::SettingsHeld(impl_->settings->recovered().held.front());
-      const std::string whose = fmt::format("{} of {}", power::to_string(finding.kind), lock);
-      if (!options.force)
-        throw Stop(
-            exit_environment, "clock-locked",
-            fmt::format("{}: it can be reset but not restored afterwards: have it reset first, or use --force", whose));
-      impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset and will be lost", impl_->host, whose));
-    }
-  });
-  look_beside();
-}
-JobSettings::~JobSettings() = default;
-
-power::KnobWatch* JobSettings::watch() {
-  if (!impl_->settings) return nullptr;
-  impl_->watch.watch(impl_->settings->to_watch());
-  return &impl_->watch;
-}
-
-void JobSettings::look_after(power::Guardian& guardian) {
-  if (impl_->has_lost_guardian || guardian.alive()) return;
-  impl_->has_lost_guardian = true;
-  impl_->lines.push_back(
-      fmt::format("guardian_died: {}: the process that restores settings if this run is killed has ended. This run "
-                  "continues and restores them itself; if it is killed, run `trainwatt restore` on that node",
-                  impl_->host));
-}
-
-void JobSettings::look_beside() {
-  if (!impl_->settings) return;
-  for (std::string& line : power::warnings_in_force(impl_->host, !impl_->sets))
-    if (impl_->seen_beside.insert(line).second) impl_->lines.push_back(std::move(line));
-}
-
-std::vector<std::string> JobSettings::news() {
-  Impl& impl = *impl_;
-  std::vector<std::string> lines = std::exchange(impl.lines, {}), absent, held, restored;
-  if (impl.settings) {
-    const power::RestoreSummary& summary = impl.settings->recovered();
-    for (; impl.reports_told < summary.reports.size(); ++impl.reports_told) {
-      const power::RestoreReport& report = summary.reports[impl.reports_told];
-      restored.push_back(fmt::format("{}: {}: ", impl.host, report.folder.string()));
-      for (const power::RestoredSetting& one : report.settings) {
-        const bool is_absent = one.outcome == power::RestoredSetting::Outcome::absent;
-        (is_absent ? absent : lines).push_back(power::restored_line(impl.host, report, one));
-      }
-    }
-    for (; impl.problems_told < summary.problems.size(); ++impl.problems_told) {
-      const std::string& problem = summary.problems[impl.problems_told];
-      // Of a run at work look_beside() speaks, where this one does not contend with it.
-      const bool is_held = std::ranges::find(summary.held, problem) != summary.held.end();
-      if (impl.sets || !is_held) held.push_back(fmt::format("{}: {}", impl.host, problem));
-    }
-  }
-  std::vector<std::string> all;
-  const auto add = [&](std::string& line) {
-    if (std::ranges::find(all, line) == all.end()) all.push_back(std::move(line));
-  };
-  for (std::string& line : gather_lines(impl.job, lines)) add(line);
-  // What one rank finds no device for, since a cgroup keeps that from it, another may have put back.
-  for (std::string& line : gather_lines(impl.job, absent)) {
-    const std::size_t what = line.find(": ", line.find(": ") + 2) + 2;  // behind the host
-    const std::string_view named = std::string_view(line).substr(what, line.rfind(": absent") - what);
-    if (std::ranges::none_of(all, [&](const std::string& other) { return other.find(named) != std::string::npos; }))
-      add(line);
-  }
-  // And what one takes for a run at work may be another that puts back.
-  restored = gather_lines(impl.job, restored);
-  for (std::string& line : gather_lines(impl.job, held))
-    if (std::ranges::none_of(restored, [&](const std::string& folder) { return line.starts_with(folder); })) {
-      line = "not restored: " + line;
-      add(line);
-    }
-  return all;
-}
-
-std::map<std::string, results::Setting> JobSettings::Impl::apply_here(const std::map<power::KnobKind, double>& wanted) {
-  std::map<std::string, results::Setting> mine;
-  // Of a kind that this rank has nothing of another rank speaks.
-  std::map<power::KnobKind, double> here = wanted;
-  std::erase_if(here, [&](const auto& one) {
-    return std::ranges::none_of(settings->findings(),
-                                [&](const power::KnobFinding& finding) { return finding.kind == one.first; });
-  });
-  for (const power::AppliedSetting& applied : settings->apply(here)) {
-    const std::string which = fmt::format("{} of {}", power::to_string(applied.kind), applied.domain);
-    if (!wanted.contains(applied.kind)) {  // of an earlier point
-      if (applied.reason != "left")        // the next would be measured under it
-        throw Stop(exit_environment, fmt::format("{} could not be restored: {}", which, applied.detail));
-      lines.push_back(fmt::format("left: {}: {}: someone else has since set {}, which is now in force", host, which,
-                                  applied.detail));
-      continue;
-    }
-    if (!applied.foreign.empty())
-      lines.push_back(
-          fmt::format("found: {}: {}: someone else has set {} since the last point; this value will be restored",
-                      host, which, applied.foreign));
-    results::SettingRow row = row_of(host, applied.domain);
-    if (applied.accepted)
-      row.accepted = to_record(applied.kind, *applied.accepted);
-    else
-      row.reason = applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail);
-    mine[power::to_string(applied.kind)].devices.push_back(std::move(row));
-  }
-  return mine;
-}
-
-std::map<std::string, results::Setting> JobSettings::apply(const std::map<power::KnobKind, double>& wanted) {
-  results::Record mine;
-  together(impl_->job, [&] {
-    if (impl_->settings) mine.setting = impl_->apply_here(wanted);
-  });
-  std::map<std::string, results::Setting> all;
-  for (const auto& [kind, value] : wanted) all[power::to_string(kind)].requested = to_record(kind, value);
-  for (auto& part : gather_settings(impl_->job, mine))
-    for (auto& [name, setting] : part)
-      for (results::SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
-  for (auto& [name, setting] : all) setting.accepted = results::accepted_by_all(setting.devices);
-  return all;
-}
-
-void JobSettings::observe(std::map<std::string, results::Setting>& settings) {
-  results::Record mine;
-  if (impl_->settings)
-    for (const power::ObservedSetting& one : impl_->settings->observe())
-      if (one.kind == power::KnobKind::cpu_governor && one.value)
-        mine.setting[power::to_string(one.kind)].devices.emplace_back(row_of(impl_->host, one.domain)).observed =
-            to_record(one.kind, *one.value);
-  for (const auto& part : gather_settings(impl_->job, mine))
-    for (const auto& [name, seen] : part)
-      for (const results::SettingRow& from : seen.devices)
-        for (results::SettingRow& row : settings[name].devices)
-          if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
-}
-
-bool JobSettings::restore() {
-  using Outcome = power::RestoredSetting::Outcome;
-  bool failed = false;
-  impl_->watch.watch({});
-  try {
-    if (impl_->settings)
-      for (const power::RestoredSetting& one : impl_->settings->restore_all()) {
-        const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
-        failed = failed || kept;
-        if (kept)
-          impl_->lines.push_back(fmt::format("not restored: {}: {} of {}: {}; `trainwatt restore` tries again",
-                                             impl_->host, power::to_string(one.kind), one.domain, one.detail));
-        else if (!one.detail.empty())
-          impl_->lines.push_back(fmt::format("left: {}: {} of {}: someone else has set {}", impl_->host,
-                                             power::to_string(one.kind), one.domain, one.detail));
-      }
-  } catch (const std::exception& error) {  // of this node alone: the others are waiting below
-    failed = true;
-    impl_->lines.push_back(fmt::format("not restored: {}: {}", impl_->host, error.what()));
-  }
-  return impl_->job.maximum({failed ? 1.0 : 0.0}).front() == 0;
-}
-
-void note_found(std::map<std::string, results::Setting>& settings,
-                const std::map<power::KnobKind, FoundSetting>& found) {
-  for (const auto& [kind, from] : found) {
-    results::Setting& setting = settings[power::to_string(kind)];
-    if (setting.requested) continue;
-    setting.found_by = from.by;
-    const auto bound = [&](std::optional<double> value) {
-      return value ? std::optional(to_record(kind, *value)) : std::nullopt;
-    };
-    setting.found_minimum = bound(from.minimum), setting.found_maximum = bound(from.maximum);
-    setting.devices = from.devices;
-  }
-}
-
-namespace {
-
 /// The series that shows what a kind does under load; none for a power, which the joules show, and for a state.
 const char* series_of(power::KnobKind kind) {
   switch (kind) {
@@ -359,7 +131,7 @@ std::vector<results::SettingRow> devices_of(const std::vector<results::Trial>& t
   return devices;
 }
 
-/// The devices that show what was set: the row's own; for a site's command without a domain, which stands for all knobs
+/// The devices that show what was set: the row's own; for a site's command without a domain, which means all knobs
 /// of its kind, all such devices on its host, GPUs only where the job may use them.
 std::vector<results::SettingRow> devices_behind(const results::SettingRow& row, power::KnobKind kind,
                                                 const std::vector<results::Trial>& trials,
@@ -384,6 +156,207 @@ std::vector<results::SettingRow> devices_behind(const results::SettingRow& row, 
 }
 
 }  // namespace
+
+JobSettings::JobSettings(comm::Job& job, const Machines& machines, const JobSettingsOptions& options)
+    : job_(job), host_(machines.host()) {
+  together(job, [&] {
+    if (!machines.has_part()) return;
+    sets_ = options.sets;
+    std::vector<power::KnobFinding> found;
+    if (sets_) {
+      found = choose(options.find({options.site}), machines);
+    } else {
+      try {  // to be read alone
+        found = choose(options.find({}), machines);
+      } catch (const std::exception&) {  // what is never set need not be there
+      }
+    }
+    power::SettingsOptions settings;
+    settings.site = options.site;
+    settings.find = options.find;
+    if (!machines.is_reader()) settings.folder = power::journal_folder_of_rank(job.rank());
+    settings_.emplace(std::move(found), settings);
+  });
+  // What a killed run of ours has left is back before the look at locks: on no rank before all have put back what only
+  // they can address, which may stand in another rank's journal.
+  together(job, [&] {
+    if (!settings_) return;
+    settings_->check_journal(options.kinds);
+    for (const power::KnobFinding& finding : settings_->findings()) {
+      if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
+      const std::string lock = finding.knob->lock_evident();
+      if (lock.empty()) continue;
+      // It may be that of another run of ours.
+      if (!settings_->recovered().held.empty())
+        throw power::SettingsHeld(settings_->recovered().held.front());
+      const std::string whose = fmt::format("{} of {}", power::to_string(finding.kind), lock);
+      if (!options.force)
+        throw Stop(
+            exit_environment, "clock-locked",
+            fmt::format("{}: it can be reset but not restored afterwards: have it reset first, or use --force", whose));
+      lines_.push_back(fmt::format("forced: {}: {}; it can only be reset and will be lost", host_, whose));
+    }
+  });
+  look_beside();
+}
+
+power::KnobWatch* JobSettings::watch() {
+  if (!settings_) return nullptr;
+  watch_.watch(settings_->to_watch());
+  return &watch_;
+}
+
+void JobSettings::look_after(power::Guardian& guardian) {
+  if (has_lost_guardian_ || guardian.alive()) return;
+  has_lost_guardian_ = true;
+  lines_.push_back(
+      fmt::format("guardian_died: {}: the process that restores settings if this run is killed has ended. This run "
+                  "continues and restores them itself; if it is killed, run `trainwatt restore` on that node",
+                  host_));
+}
+
+void JobSettings::look_beside() {
+  if (!settings_) return;
+  for (std::string& line : power::warnings_in_force(host_, !sets_))
+    if (seen_beside_.insert(line).second) lines_.push_back(std::move(line));
+}
+
+std::vector<std::string> JobSettings::news() {
+  std::vector<std::string> lines = std::exchange(lines_, {}), absent, held, restored;
+  if (settings_) {
+    const power::RestoreSummary& summary = settings_->recovered();
+    for (; reports_told_ < summary.reports.size(); ++reports_told_) {
+      const power::RestoreReport& report = summary.reports[reports_told_];
+      restored.push_back(fmt::format("{}: {}: ", host_, report.folder.string()));
+      for (const power::RestoredSetting& one : report.settings) {
+        const bool is_absent = one.outcome == power::RestoredSetting::Outcome::absent;
+        (is_absent ? absent : lines).push_back(power::restored_line(host_, report, one));
+      }
+    }
+    for (; problems_told_ < summary.problems.size(); ++problems_told_) {
+      const std::string& problem = summary.problems[problems_told_];
+      // Of a run at work look_beside() speaks, where this one does not contend with it.
+      const bool is_held = std::ranges::find(summary.held, problem) != summary.held.end();
+      if (sets_ || !is_held) held.push_back(fmt::format("{}: {}", host_, problem));
+    }
+  }
+  std::vector<std::string> all;
+  const auto add = [&](std::string& line) {
+    if (std::ranges::find(all, line) == all.end()) all.push_back(std::move(line));
+  };
+  for (std::string& line : gather_lines(job_, lines)) add(line);
+  // What one rank finds no device for, since a cgroup keeps that from it, another may have put back.
+  for (std::string& line : gather_lines(job_, absent)) {
+    const std::size_t what = line.find(": ", line.find(": ") + 2) + 2;  // behind the host
+    const std::string_view named = std::string_view(line).substr(what, line.rfind(": absent") - what);
+    if (std::ranges::none_of(all, [&](const std::string& other) { return other.find(named) != std::string::npos; }))
+      add(line);
+  }
+  // And what one takes for a run at work may be another that puts back.
+  restored = gather_lines(job_, restored);
+  for (std::string& line : gather_lines(job_, held))
+    if (std::ranges::none_of(restored, [&](const std::string& folder) { return line.starts_with(folder); })) {
+      line = "not restored: " + line;
+      add(line);
+    }
+  return all;
+}
+
+std::map<std::string, results::Setting> JobSettings::apply_here(const std::map<power::KnobKind, double>& wanted) {
+  std::map<std::string, results::Setting> mine;
+  // Of a kind that this rank has nothing of another rank speaks.
+  std::map<power::KnobKind, double> here = wanted;
+  std::erase_if(here, [&](const auto& one) {
+    return std::ranges::none_of(settings_->findings(),
+                                [&](const power::KnobFinding& finding) { return finding.kind == one.first; });
+  });
+  for (const power::AppliedSetting& applied : settings_->apply(here)) {
+    const std::string which = fmt::format("{} of {}", power::to_string(applied.kind), applied.domain);
+    if (!wanted.contains(applied.kind)) {  // of an earlier point
+      if (applied.reason != "left")        // the next would be measured under it
+        throw Stop(exit_environment, fmt::format("{} could not be restored: {}", which, applied.detail));
+      lines_.push_back(fmt::format("left: {}: {}: someone else has since set {}, which is now in force", host_, which,
+                                  applied.detail));
+      continue;
+    }
+    if (!applied.foreign.empty())
+      lines_.push_back(
+          fmt::format("found: {}: {}: someone else has set {} since the last point; this value will be restored",
+                      host_, which, applied.foreign));
+    results::SettingRow row = row_of(host_, applied.domain);
+    if (applied.accepted)
+      row.accepted = to_record(applied.kind, *applied.accepted);
+    else
+      row.reason = applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail);
+    mine[power::to_string(applied.kind)].devices.push_back(std::move(row));
+  }
+  return mine;
+}
+
+std::map<std::string, results::Setting> JobSettings::apply(const std::map<power::KnobKind, double>& wanted) {
+  results::Record mine;
+  together(job_, [&] {
+    if (settings_) mine.setting = apply_here(wanted);
+  });
+  std::map<std::string, results::Setting> all;
+  for (const auto& [kind, value] : wanted) all[power::to_string(kind)].requested = to_record(kind, value);
+  for (auto& part : gather_settings(job_, mine))
+    for (auto& [name, setting] : part)
+      for (results::SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
+  for (auto& [name, setting] : all) setting.accepted = results::accepted_by_all(setting.devices);
+  return all;
+}
+
+void JobSettings::observe(std::map<std::string, results::Setting>& settings) {
+  results::Record mine;
+  if (settings_)
+    for (const power::ObservedSetting& one : settings_->observe())
+      if (one.kind == power::KnobKind::cpu_governor && one.value)
+        mine.setting[power::to_string(one.kind)].devices.emplace_back(row_of(host_, one.domain)).observed =
+            to_record(one.kind, *one.value);
+  for (const auto& part : gather_settings(job_, mine))
+    for (const auto& [name, seen] : part)
+      for (const results::SettingRow& from : seen.devices)
+        for (results::SettingRow& row : settings[name].devices)
+          if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
+}
+
+bool JobSettings::restore() {
+  using Outcome = power::RestoredSetting::Outcome;
+  bool failed = false;
+  watch_.watch({});
+  try {
+    if (settings_)
+      for (const power::RestoredSetting& one : settings_->restore_all()) {
+        const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
+        failed = failed || kept;
+        if (kept)
+          lines_.push_back(fmt::format("not restored: {}: {} of {}: {}; `trainwatt restore` tries again",
+                                             host_, power::to_string(one.kind), one.domain, one.detail));
+        else if (!one.detail.empty())
+          lines_.push_back(fmt::format("left: {}: {} of {}: someone else has set {}", host_,
+                                             power::to_string(one.kind), one.domain, one.detail));
+      }
+  } catch (const std::exception& error) {  // of this node alone: the others are waiting below
+    failed = true;
+    lines_.push_back(fmt::format("not restored: {}: {}", host_, error.what()));
+  }
+  return job_.maximum({failed ? 1.0 : 0.0}).front() == 0;
+}
+
+void note_found(std::map<std::string, results::Setting>& settings,
+                const std::map<power::KnobKind, FoundSetting>& found) {
+  for (const auto& [kind, from] : found) {
+    results::Setting& setting = settings[power::to_string(kind)];
+    if (setting.requested) continue;
+    setting.found_by = from.by;
+    const auto bound = [&](std::optional<double> value) {
+      return value ? std::optional(to_record(kind, *value)) : std::nullopt;
+    };
+    setting.found_minimum = bound(from.minimum), setting.found_maximum = bound(from.maximum);
+    setting.devices = from.devices;
+  }
+}
 
 void observe_settings(std::map<std::string, results::Setting>& settings, const std::vector<results::Trial>& trials,
                       const std::set<std::string>& gpus) {

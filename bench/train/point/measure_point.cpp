@@ -10,12 +10,12 @@
 
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
+#include "bench/plan/reference_steps.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
-#include "bench/train/point/target_run.hpp"
 #include "models/compute/error.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
@@ -155,8 +155,8 @@ void run_to_target(RunContext& context, const Point& point, results::Record& rec
   record.summary.of_ceiling_reason = "not measured in runs to a target";
 }
 
-/// Trains the point for its windows, between two timings of its products (collective). Throws Stop on all ranks where it does
-/// not fit.
+/// Trains the point for its windows, between two timings of its products (collective). Throws Stop on all ranks if it
+/// does not fit.
 void run_windows(RunContext& context, const Point& point, results::Record& record) {
   comm::Job& job = context.job;
   results::Summary& summary = record.summary;
@@ -197,7 +197,7 @@ void run_windows(RunContext& context, const Point& point, results::Record& recor
   try {
     summary.op_share = run->profile();
   } catch (const models::Error&
-               error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
+               error) {  // nor because the operators' shares failed; of several ranks the others are in a collective
     if (job.size() > 1) throw;
     context.progress.warn("no-operator-shares", fmt::format("{}: no shares of operators: {}", point.id, error.what()));
   }
@@ -207,7 +207,7 @@ void run_windows(RunContext& context, const Point& point, results::Record& recor
   run.reset();
   try {
     together(job, [&] { after = ceiling(&before); });
-  } catch (const Stop& stop) {  // a measured point is not lost for want of its second ceiling
+  } catch (const Stop& stop) {  // a measured point is not lost because its second ceiling failed
     if (stop.code() == exit_interrupted) throw;
     record.verdict.flags.push_back(results::Flag::ceiling_once);
     context.progress.warn("ceiling-once", fmt::format("{}: the ceiling was measured only before the trials: {}",
@@ -245,8 +245,8 @@ Point at_its_size(RunContext& context, const Point& point, std::optional<results
   return *sized;
 }
 
-/// Has the first ranks of a job do `work`, which may throw Stop on all of them, while the others sleep; then all have the
-/// record that it made, or throw that Stop (collective over the job).
+/// The first ranks of a job do `work`, which may throw Stop on all of them, while the others sleep; then all ranks have
+/// its record, or throw that Stop (collective over the job).
 template <class Work>
 void while_others_sleep(comm::Job& job, bool works, results::Record& record, Work&& work) {
   std::optional<Stop> stop;
@@ -262,7 +262,7 @@ void while_others_sleep(comm::Job& job, bool works, results::Record& record, Wor
   if (!works) record = results::record_from_json(text);
 }
 
-/// Leaves out devices that are set like all of the job's, but that nobody used: of other nodes, of ranks that slept.
+/// Leaves out devices that are set like all of the job's, but that no rank used: of other nodes, of ranks that slept.
 void keep_devices_of(const Team* team, comm::Job& job, std::map<std::string, results::Setting>& settings) {
   std::string lines;
   if (team != nullptr) {
@@ -278,7 +278,7 @@ void keep_devices_of(const Team* team, comm::Job& job, std::map<std::string, res
     });
 }
 
-/// A set point that some device did not take, and why; empty where all did.
+/// A set point that some device did not take, and why; empty if all did.
 std::string refused(const std::map<std::string, results::Setting>& settings) {
   for (const auto& [name, setting] : settings) {
     std::string why = setting.devices.empty() ? "no device has this knob" : "";
@@ -304,6 +304,19 @@ class Watched {
 };
 
 }  // namespace
+
+Team::Team(std::unique_ptr<comm::Job> its_job, const Machines& all, const power::MeterOptions& meters,
+           const EnergyWindow& whole)
+    : job(std::move(its_job)), machines(*job, all), energy(*job, machines, meters, &whole) {
+  for (const std::string& one : job->gather(machines.host())) hosts.insert(one);
+}
+
+Team* Teams::first(int ranks) {
+  const auto known = teams_.find(ranks);
+  if (known != teams_.end()) return known->second.get();
+  std::unique_ptr<comm::Job> part = job_.first(ranks);
+  return (teams_[ranks] = part ? std::make_unique<Team>(std::move(part), machines_, meters_, whole_) : nullptr).get();
+}
 
 std::string why_lost(models::Device& device) {
   try {

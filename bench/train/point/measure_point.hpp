@@ -3,14 +3,17 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "bench/plan/plan.hpp"
+#include "bench/train/job/machines.hpp"
 #include "bench/train/node/energy_window.hpp"
 #include "bench/train/node/job_settings.hpp"
 #include "bench/train/point/progress.hpp"
-#include "bench/train/point/team.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
 #include "models/trainer.hpp"
@@ -45,6 +48,34 @@ class StepSource {
 using StepSourceFactory = std::function<std::unique_ptr<StepSource>(models::Device&, const models::TrainerConfig&)>;
 std::unique_ptr<StepSource> trainer_steps(models::Device& device, const models::TrainerConfig& config);
 
+// ---- points that take fewer than all ranks ----
+/// A job of these ranks, with their machines and meters: joules of nodes without a training rank are not counted.
+struct Team {
+  /// `all`: of the whole job, and `whole` its meters.
+  Team(std::unique_ptr<comm::Job> its_job, const Machines& all, const power::MeterOptions& meters,
+       const EnergyWindow& whole);
+  std::unique_ptr<comm::Job> job;
+  std::set<std::string> hosts;
+  Machines machines;
+  EnergyWindow energy;
+};
+
+class Teams {
+ public:
+  Teams(comm::Job& job, const Machines& machines, power::MeterOptions meters, const EnergyWindow& whole)
+      : job_(job), machines_(machines), meters_(std::move(meters)), whole_(whole) {}
+  /// The first `ranks` ranks; null on the others (collective over the job). They share the meters of the whole job,
+  /// which are opened again only if NodePower::share requires it.
+  Team* first(int ranks);
+
+ private:
+  comm::Job& job_;
+  const Machines& machines_;
+  power::MeterOptions meters_;
+  const EnergyWindow& whole_;
+  std::map<int, std::unique_ptr<Team>> teams_;
+};
+
 struct RunContext {
   comm::Job& job;
   models::Device& device;
@@ -52,7 +83,7 @@ struct RunContext {
   EnergyWindow& energy;
   Progress& progress;
   double bucket_mib = 25;
-  std::string energy_reason = {};               ///< why there are no joules; empty where a meter answers
+  std::string energy_reason = {};               ///< why there are no joules; empty if a meter answers
   std::vector<results::FlagName> flags = {};      ///< of the whole run: narrow_affinity, oversubscribed, …
   JobSettings* settings = nullptr;              ///< null: the plan has none
   std::map<power::KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
@@ -73,7 +104,7 @@ struct RunContext {
 /// other exceptions mean that this rank failed inside a step, where the others cannot be told: the caller aborts the
 /// job.
 results::Record run_point(RunContext& context, const Point& point);
-/// Why the device answers nothing any more, as a GPU after an error that stays with the process; empty where it does.
+/// Why the device answers nothing any more, as a GPU after an error that stays with the process; empty if it does.
 std::string why_lost(models::Device& device);
 /// The record of a point that is not begun, and why; of no collectives.
 results::Record failed_point(const RunContext& context, const Point& point, const std::string& why);

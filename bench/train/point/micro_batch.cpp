@@ -21,8 +21,8 @@ namespace {
 constexpr double timed_seconds = 1, long_step_seconds = 5;
 constexpr double least_steps = 3, most_steps = 20;
 
-/// The least of the slowest rank's seconds of a few steps: another program's bursts make single ones many times as long.
-/// `measurement` is that of the context's plan.
+/// The least of the slowest rank's seconds of a few steps: another program's bursts make single ones many times as
+/// long. `measurement` is that of the context's plan.
 double fastest_step(RunContext& context, const Point& point, Measurement& measurement) {
   PointRun run(context, point);
   together(context.job, [&] { run.set_up(context.plan.seed); });

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
 
-/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are. Of the job at most `most_ranks`
-/// ranks count.
+/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty if they fit. At most `most_ranks` ranks
+/// count.
 std::string why_no_host_memory(const comm::Job& job, std::size_t rank_bytes, int most_ranks) {
   const int ranks = std::min(job.local_size(), most_ranks);
   const double each = static_cast<double>(rank_bytes) / gib, needed = each * ranks;
@@ -25,7 +25,7 @@ std::string why_no_host_memory(const comm::Job& job, std::size_t rank_bytes, int
                      ranks, each, there);
 }
 
-/// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty where it has them.
+/// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty if it has them.
 std::string why_no_device_memory(const models::DeviceInfo& info, std::size_t bytes) {
   if (info.memory_bytes == 0 || bytes <= info.memory_bytes) return {};
   return fmt::format("needs {:.1f} GiB of a GPU, {} has {:.1f} GiB", static_cast<double>(bytes) / gib, info.name,

@@ -108,10 +108,11 @@ void Progress::draw(bool force) {
         fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : results::text::duration(*left));
   const std::string number = fmt::format("[{}/{}] ", number_, std::max(number_, points_));
   if (terminal_) {
-    // In one line, or what is drawn anew would leave the others standing.
+    // On one line, since only one line is redrawn.
     const auto width = static_cast<std::size_t>(terminal_width(STDERR_FILENO).value_or(80)) - 1;
     const std::size_t taken = results::text::columns(number) + results::text::columns(shown);
-    shown = without_middle(number + without_middle(id_, std::max(width - std::min(taken, width), least_of_id)) + shown, width);
+    const std::size_t left = std::max(width - std::min(taken, width), least_of_id);
+    shown = without_middle(number + without_middle(id_, left) + shown, width);
     std::fprintf(stderr, "\r\033[K%s", shown.c_str());
     drawn_ = true;
   } else {

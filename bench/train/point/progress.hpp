@@ -15,11 +15,11 @@ namespace tw::bench {
 /// How long the points still to be run will take: as the plan says, until one was measured; from then on as those were.
 class Pace {
  public:
-  /// `expected_seconds`: of a point; 0 where unknown. `left`: points.
+  /// `expected_seconds`: of a point; 0 if unknown. `left`: points.
   Pace(double expected_seconds, int left) : expected_seconds_(expected_seconds), left_(left) {}
   /// A point is over; one that could not run took no time that says anything.
   void finish(double seconds, bool was_measured);
-  /// `seconds` into the point in progress; nullopt where nothing is known.
+  /// `seconds` into the point in progress; nullopt if nothing is known.
   std::optional<double> left_seconds(double seconds) const;
 
  private:
@@ -32,7 +32,7 @@ results::TableStyle style_of(const comm::Job& job);
 
 class Progress {
  public:
-  /// `expected_point_seconds`: for the ETA; 0 where unknown. `finished`: of the points, those that are not run any
+  /// `expected_point_seconds`: for the ETA; 0 if unknown. `finished`: of the points, those that are not run any
   /// more.
   Progress(bool enabled, int points, double expected_point_seconds, int finished = 0);
   /// A permanent line.

@@ -12,7 +12,6 @@
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/point_config.hpp"
-#include "bench/train/point/target_run.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 #include "results/analysis/statistics.hpp"
@@ -250,7 +249,23 @@ void PointRun::settle(Samples& samples) {
   }
 }
 
-/// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
+results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const Point& point) {
+  double loss = 0, correct = 0, predictions = 0;
+  const std::int64_t batches = point.task->held_out_samples / point.micro_batch;
+  for (std::int64_t batch = job.rank(); batch < batches; batch += job.size()) {
+    const models::EvaluationResult result = steps.evaluate(static_cast<std::uint64_t>(batch));
+    loss += result.loss;
+    correct += static_cast<double>(result.correct);
+    predictions += static_cast<double>(result.predictions);
+  }
+  const std::vector<double> all = job.sum({loss, correct, predictions, interruption_requested() ? 1.0 : 0.0});
+  if (all[3] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+  results::Evaluation evaluation;
+  evaluation.loss = all[0] / static_cast<double>(batches);
+  if (point.task->metric == models::TaskDescription::Metric::error) evaluation.error = 1 - all[1] / all[2];
+  return evaluation;
+}
+
 results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) {
   results::Trial trial;
   trial.step_time_s = job.maximum(mine.step_seconds);
@@ -276,7 +291,6 @@ results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) 
   return trial;
 }
 
-/// The slowest rank's times of an evaluation that all shared (collective).
 results::TargetRun merge(comm::Job& job, results::TargetRun run) {
   std::vector<double> seconds = {run.evaluation_s};
   for (const results::Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);

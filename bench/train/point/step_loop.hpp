@@ -32,7 +32,7 @@ class PointRun {
  public:
   PointRun(RunContext& context, const Point& point);
 
-  /// Everything that may fail for want of memory or support; no collectives inside.
+  /// Everything that may fail for lack of memory or support; no collectives inside.
   void set_up(std::uint64_t seed);
   /// Throws Stop on all ranks where they cannot be connected.
   void connect();
@@ -72,8 +72,12 @@ class PointRun {
   models::GradientSync sync_;
   bool is_steady_ = true;
   models::StepResult last_;
-  double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 where steps do not run ahead
+  double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 if steps do not run ahead
 };
+
+/// Loss and error over the task's held-out samples, each rank its micro-batches of them, equal on all ranks
+/// (collective); `time_s` is left at 0. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end.
+results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const Point& point);
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
 results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine);

@@ -1,4 +1,4 @@
-#include "bench/train/sweep/complete.hpp"
+#include "bench/train/sweep/sweep.hpp"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace tw::bench {
 namespace fs = std::filesystem;
 namespace {
 
-/// Throws Stop where only the version that wrote it can read it.
+/// Throws Stop if only the version that wrote it can read it.
 results::Report report_of(const fs::path& path, const std::string& text, const results::Program& its) {
   try {
     return results::report_from_json(text);

@@ -15,12 +15,12 @@ namespace tw::bench {
 
 class CoolDown {
  public:
-  /// `reference_c`: of a run that goes on, what its first point began at. `most_seconds`: of one wait.
+  /// `reference_c`: of a resumed run, what its first point began at. `most_seconds`: of one wait.
   CoolDown(comm::Job& job, EnergyWindow& energy, Progress& progress, double most_seconds,
            std::optional<double> reference_c = {})
       : job_(job), energy_(energy), progress_(progress), most_seconds_(most_seconds), reference_c_(reference_c) {}
 
-  /// Before a point under another setting than the one before, and before the first one of a launch that goes on: all
+  /// Before a point under another setting than the one before, and before the first one of a resumed launch: all
   /// ranks sleep until the hottest sensor of all nodes is at most `band_c` above what the run's first point began at,
   /// or the time is up. No sensor, no wait. Comes back early where a signal wants the end. Returns what a record's
   /// `start` says (collective).

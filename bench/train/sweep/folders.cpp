@@ -44,19 +44,6 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::path& path : left) fs::remove(path, ignored);
 }
 
-}  // namespace
-
-std::string shell_word(const fs::path& path) {
-  const std::string text = path.string();
-  const bool is_plain = std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
-  if (is_plain) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-namespace {
-
 /// create_new_folder, with an error that names `option`.
 std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
   std::string why, remedy = "choose a folder that you can write to";
@@ -76,6 +63,16 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
 }
 
 }  // namespace
+
+std::string shell_word(const fs::path& path) {
+  const std::string text = path.string();
+  const bool is_plain = std::ranges::all_of(
+      text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
+  if (is_plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
 
 std::vector<fs::path> make_folder(comm::Job& job, const fs::path& folder, const char* option) {
   std::vector<fs::path> made;

@@ -30,7 +30,7 @@ std::pair<std::filesystem::path, std::vector<std::filesystem::path>> make_defaul
 class RunFolder {
  public:
   /// Opens the folder given to --resume, where it is there, and reads what it holds; root's path counts (collective).
-  /// Throws Stop where it is no run's, is damaged, or another process writes into it.
+  /// Throws Stop if it is no run's, is damaged, or another process writes into it.
   RunFolder(comm::Job& job, const std::filesystem::path& resume);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

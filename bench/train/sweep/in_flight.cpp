@@ -80,7 +80,7 @@ void InFlight::leave() noexcept {
   close();
   try {
     results::append_line(path_, Json{{"left", "together"}}.dump());
-  } catch (const std::exception&) {  // a full disk, of which the run speaks anyway
+  } catch (const std::exception&) {  // a full disk, which the run reports anyway
   }
 }
 

@@ -22,10 +22,10 @@ class InFlight {
 
   /// A point that has ended so many jobs is not begun again.
   static constexpr int most_ends = 2;
-  /// Why not: "ended the job twice: rank 1 on n2: …", with the last words of a rank where there are any; empty where
+  /// Why not: "ended the job twice: rank 1 on n2: …", with the last words of a rank where there are any; empty if
   /// the point may be begun.
   std::string why_not(const std::string& id) const;
-  /// Throws std::system_error where the folder cannot be written.
+  /// Throws std::system_error if the folder cannot be written.
   void begin(const std::string& id);
   /// The point has its record.
   void end();

@@ -192,7 +192,7 @@ std::vector<LaunchDifference> of_machines(const results::Context& before, const 
   return comparison.found();
 }
 
-/// Who holds a lock, as it stands in its file.
+/// Who holds a lock, as its file has it.
 struct Holder {
   long process = 0;
   std::string host;
@@ -393,7 +393,7 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
       ::close(fd_);
       throw Stop(exit_environment, "run-locked", fmt::format("{}: {}", folder.string(), why));
     }
-    // Whoever had it before may have removed it meanwhile: then it keeps nobody out.
+    // Whoever had it before may have removed it meanwhile: then it locks nothing.
     struct stat mine {
     }, there{};
     if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;

@@ -1,4 +1,4 @@
-// How a run goes on in the folder of an earlier launch: what that left, and whether it was the same run.
+// How a run is resumed in the folder of an earlier launch: what that left, and whether it was the same run.
 #pragma once
 
 #include <sys/file.h>
@@ -20,7 +20,7 @@ struct Earlier {
   std::vector<results::Record> records;  ///< finished points
 };
 
-/// Whether a folder holds a run, or nothing at all (false). Throws UsageError where it holds something else.
+/// Whether a folder holds a run, or nothing at all (false). Throws UsageError if it holds something else.
 bool holds_run(const std::filesystem::path& folder);
 /// A last line of records.jsonl that a kill has torn is left out. Throws std::runtime_error with file and line where a
 /// file is damaged.
@@ -44,16 +44,16 @@ std::vector<LaunchDifference> differences(const results::RunStart& before, const
 /// Of options that are no part of the plan, but of how it is measured.
 std::vector<LaunchDifference> differences(const Options& before, const Options& now);
 
-/// "line 3: …: …": the first record that breaks the schema, or is none of this plan, and what to do; before these "part 1
-/// says it measured …, and records.jsonl has no such line". Empty where they are all good. `report` is the one that goes
-/// on, unfinished, with its parts, and with the records in the order of their lines; `is_forced`: over differences.
+/// The first record that breaks the schema or is not of this plan, and what to do: "line 3: …: …"; or a missing one:
+/// "part 1 says it measured …, and records.jsonl has no such line". Empty if all are good. `report`: the unfinished
+/// report with its parts, and with the records in the order of their lines. `is_forced`: despite differences.
 std::string unfit_records(const results::Report& report, bool is_forced);
 
-/// "other nodes than before (n3, before n1)"; empty where each launch ran on nodes of the same names. Of one model they
+/// "other nodes than before (n3, before n1)"; empty if each launch ran on nodes of the same names. Of one model they
 /// may still differ in what a sample costs them.
 std::string other_hosts(const results::RunStart& before, const results::Context& now);
 
-/// Holds a folder for one process, until it ends in whatever way. Where the file system knows no locks, the process
+/// Holds a folder for one process, until that ends in any way. Where the file system knows no locks, the process
 /// that stands in the file is looked for, which only its own host can: that of another host keeps the folder until
 /// somebody removes the file.
 class RunLock {

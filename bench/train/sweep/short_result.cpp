@@ -24,7 +24,8 @@ std::string short_result(const results::Record& record) {
   const results::Summary& s = record.summary;
   std::string text = results::to_string(record.verdict.status);
   if (s.to_target && s.to_target->time_s)
-    text += fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
+    text +=
+        fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
   else if (s.to_target)
     text += " · " + s.to_target->reason;
   const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;

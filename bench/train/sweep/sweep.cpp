@@ -34,7 +34,6 @@
 #include "bench/train/point/measure_point.hpp"
 #include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
-#include "bench/train/sweep/complete.hpp"
 #include "bench/train/sweep/cool_down.hpp"
 #include "bench/train/sweep/in_flight.hpp"
 #include "bench/train/sweep/search_run.hpp"
@@ -66,7 +65,7 @@ double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
-/// Why no point of the plan can run; empty where any can (collective).
+/// Why no point of the plan can run; empty if any can (collective).
 std::string why_none_can_run(const Sweep& sweep) {
   std::string first;
   for (const Point& point : sweep.plan.points) {
@@ -234,7 +233,7 @@ class Run {
     warnings_.push_back(text);
   }
 
-  /// The finished points of the launches before. Throws Stop where these were not the same run.
+  /// The finished points of the launches before. Throws Stop if these were not the same run.
   void take_over() {
     const std::optional<Earlier>& earlier = sweep_.folder.earlier();
     if (!earlier) return;
@@ -348,9 +347,9 @@ class Run {
     } catch (const Stop& stop) {
       account_.leave();
       const bool by_signal = stop.code() == exit_interrupted;
-      const std::string_view what = stop.what();
+      const std::string what(without_code(stop.what()));
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
-                                 by_signal ? std::string(without_code(what)) : fmt::format("interrupted ({})", without_code(what)),
+                                 by_signal ? what : "interrupted (" + what + ")",
                                  in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);
@@ -477,7 +476,7 @@ class Run {
   std::string in_flight_;                 // the point that is measured
   std::string interrupted_;               // why the run ended in it, with its code
   std::vector<std::string> warnings_;     // of before the first point, with their codes
-  const results::Record elsewhere_;       // stands for a record that root has
+  const results::Record elsewhere_;       // placeholder for a record that root has
   std::optional<double> reference_c_;     // at which the first of them began
 };
 

@@ -20,20 +20,29 @@ struct Sweep {
   models::Device& device;
   const RunPlan& plan;
   const Options& options;
-  int threads_requested = 0;  ///< of a rank; 0: nobody asked for a number
+  int threads_requested = 0;  ///< of a rank; 0: no number was requested
   std::string note = {};      ///< about the choice of the device, for the report; may be empty
   std::vector<std::string> argv = {};
   RunFolder& folder;
   std::vector<std::string> command =
-      {};                   ///< the arguments that made the plan; those of an earlier launch where it goes on
+      {};                   ///< the arguments that made the plan; those of an earlier launch if it is resumed
   std::string config = {};  ///< the text of the config among them
   std::vector<LaunchDifference> differences = {};  ///< of its options to the earlier launch's
 };
 
 /// Measures the points that the folder's earlier launches have not, and writes each finished one to DIR/records.jsonl,
 /// and in the end DIR/report.json and a table (collective). Settings are put back, whatever ends the run. Lets the
-/// guardian go where it would hold nothing. Returns the exit code; throws Stop where nothing can be
+/// guardian go where it would hold nothing. Returns the exit code; throws Stop if nothing can be
 /// measured at all, or where the earlier launch was not the same run.
 int run_sweep(const Sweep& sweep, std::optional<power::Guardian>& guardian);
+
+// ---- complete.cpp: runs that have measured all their points ----
+/// The error, with its code, if set points kept every point from being measured; empty otherwise.
+std::string why_refused(const results::Report& report);
+/// What the points of a finished run come to.
+int exit_code_of(const results::Report& report);
+/// The exit code of a run whose points are all measured and reported, and says so; nullopt if there is something to
+/// do (collective).
+std::optional<int> code_of_complete(const Sweep& sweep);
 
 }  // namespace tw::bench

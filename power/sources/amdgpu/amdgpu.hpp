@@ -12,7 +12,7 @@
 
 namespace tw::power::amdgpu {
 
-/// What hides GPUs from ROCm's programs; absent where the variable is not set.
+/// What hides GPUs from ROCm's programs; absent if the variable is not set.
 struct Hiding {
   std::optional<std::string> rocr;  ///< ROCR_VISIBLE_DEVICES: numbers or UUIDs; an empty one hides all
   /// HIP_VISIBLE_DEVICES: the same among what the former leaves; an empty one hides none.
@@ -47,7 +47,8 @@ bool is_integrated(const std::filesystem::path& chip);
 
 /// What the kernel shows of AMD GPUs besides joules, for ordinary users and without ROCm, as domain
 /// "amdgpu:0000:c1:00.0": power_w, temperature_c (the hot spot, where there is one), sm_clock_mhz (of the compute
-/// units), memory_clock_mhz, utilisation (gpu_busy_percent), memory_used_bytes (mem_info_vram_used). Channels that are not there are absent.
+/// units), memory_clock_mhz, utilisation (gpu_busy_percent), memory_used_bytes (mem_info_vram_used). Channels that
+/// are not there are absent.
 ///
 /// Source: Linux Documentation/gpu/amdgpu/thermal.rst (labels "junction", "sclk", "mclk").
 ///

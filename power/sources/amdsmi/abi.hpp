@@ -27,7 +27,7 @@ inline constexpr std::uint64_t initialise_gpus = 1u << 1;  // AMDSMI_INIT_AMD_GP
 inline constexpr int processor_gpu = 1;                    // AMDSMI_PROCESSOR_TYPE_AMD_GPU
 inline constexpr std::uint64_t unknown_energy = ~std::uint64_t{0};
 
-/// A PCI address as amdsmi_get_gpu_bdf_id tells it.
+/// A PCI address as amdsmi_get_gpu_bdf_id returns it.
 struct Address {
   std::uint32_t domain = 0, bus = 0, device = 0, function = 0, partition = 0;
 };

@@ -14,7 +14,7 @@ namespace tw::power::amdsmi {
 /// library lacks is null.
 class Library {
  public:
-  /// Null where the library or its driver is not there; `why` then says why. Tries the names in their order.
+  /// Null if the library or its driver is not there; `why` then says why. Tries the names in their order.
   static std::shared_ptr<const Library> open(Unavailable* why, const std::vector<std::string>& names = {
                                                                    "libamd_smi.so", "/opt/rocm/lib/libamd_smi.so"});
   ~Library();
@@ -24,7 +24,7 @@ class Library {
 
   /// What an error of `function` means for a finding.
   Unavailable explain(int code, const char* function) const;
-  /// Throws std::system_error where something that once answered fails.
+  /// Throws std::system_error if something that once answered fails.
   [[noreturn]] void fail(int code, const char* function, const std::string& domain) const;
 
  private:

@@ -41,7 +41,7 @@ std::uint64_t read_count(const Library& library, const Device& device) {
   return reading.count;
 }
 
-/// The file in which the kernel shows the card's power in µW; empty where there is none.
+/// The file in which the kernel shows the card's power in µW; empty if there is none.
 fs::path power_file(const fs::path& card) {
   std::error_code none;
   for (const fs::path& chip : sysfs::sorted_entries(card / "hwmon"))
@@ -101,7 +101,7 @@ std::optional<MeterFinding> prepare(const Library& library, const fs::path& pci_
   card.power = power_file(folder);
   card.joules_per_count = static_cast<double>(first.microjoules) * 1e-6;
   if (card.power.empty() && first.count == 0) {
-    // AMD's own tools tell the second die so: power management is the first one's alone.
+    // AMD's own tools identify the second die this way: power management is the first one's alone.
     MeterFinding second_die = refuse("contained",
                                      "accumulator at 0 and no power sensor: the second die of a card, "
                                      "whose energy the first die's counter includes");

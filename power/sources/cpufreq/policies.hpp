@@ -25,7 +25,7 @@ class Policies {
   /// These throw std::system_error.
   virtual Limits limits(unsigned cpu) = 0;    ///< scaling_min_freq, scaling_max_freq, scaling_governor
   virtual Limits hardware(unsigned cpu) = 0;  ///< cpuinfo_min_freq, cpuinfo_max_freq
-  virtual std::vector<unsigned long> available_khz(unsigned cpu) = 0;       ///< empty where the driver lists none
+  virtual std::vector<unsigned long> available_khz(unsigned cpu) = 0;       ///< empty if the driver lists none
   virtual std::vector<std::string> available_governors(unsigned cpu) = 0;   ///< likewise
   virtual std::optional<unsigned long> current_khz(unsigned cpu) = 0;       ///< scaling_cur_freq
   virtual int set_min(unsigned cpu, unsigned long khz) = 0;                 ///< 0 or an errno; verifies nothing
@@ -37,7 +37,7 @@ class Policies {
 /// that (each keeps between the two), and is the other knob. Source of the order of writes: Linux
 /// Documentation/admin-guide/pm/cpufreq.rst (scaling_min_freq must not exceed scaling_max_freq).
 std::unique_ptr<Knob> make_cpu_knob(std::unique_ptr<Policies> policies);
-/// The governor of all CPUs, the same on every policy. Its range is empty where the policies have none in common that
+/// The governor of all CPUs, the same on every policy. Its range is empty if the policies have none in common that
 /// names_of(cpu_governor) knows.
 std::unique_ptr<Knob> make_governor_knob(std::unique_ptr<Policies> policies);
 

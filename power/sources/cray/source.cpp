@@ -66,7 +66,8 @@ class CrayMeter : public SensorMeter {
       moved_ = time;
     } else if (seconds_between(moved_, time) > stale_seconds_) {
       throw std::system_error(EIO, std::generic_category(),
-                              counter_.freshness().string() + " stands at " + std::to_string(reading.freshness));
+                              counter_.freshness().string() + " does not move from " +
+                                  std::to_string(reading.freshness));
     }
     last_ = reading;
     // Whole joules: what draws little does not show in each refresh.

@@ -1,4 +1,4 @@
-// Joules that nobody measured: a nominal power times a line over CPU utilisation. Opt-in, never counted, labelled.
+// Estimated joules, not measured: a nominal power times a line over CPU utilisation. Opt-in, never counted, labelled.
 //
 // P = nominal × (idle share + (1 − idle share) × utilisation), utilisation of all CPUs from /proc/stat, whoever uses
 // them. A server's idle share lies between 0.2 and 0.6; 0.3 is an assumption, not a measurement.

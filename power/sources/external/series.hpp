@@ -18,7 +18,7 @@
 
 namespace tw::power::external {
 
-/// Seconds since 1970, or nullopt where the text is neither.
+/// Seconds since 1970, or nullopt if the text is neither.
 std::optional<double> parse_time(const std::string& text);
 
 struct Point {
@@ -38,9 +38,9 @@ class Series {
   /// Drops what ends before `time`, but for the last 100 points, by which the interval is known.
   void forget_before(double time);
   const std::vector<Point>& points() const { return points_; }
-  /// Why the latest hole is there, for people; empty where there is none.
+  /// Why the latest hole is there, for people; empty if there is none.
   std::string hole() const { return holes_.empty() ? std::string() : holes_.back().cause; }
-  /// Median time between two points; 0 where there are fewer than two.
+  /// Median time between two points; 0 if there are fewer than two.
   double interval_seconds() const;
   /// Joules from `from` to `to` by trapezoids, the edges interpolated; where the series reaches no further, up to
   /// there.
@@ -48,12 +48,12 @@ class Series {
   /// The same of a window that the series must cover: throws WindowUnknown "lost" where a hole touches it,
   /// "not_covered", or "gap" where two points that touch it are further apart than three intervals.
   double joules_of_window(double from, double to) const;
-  /// The longest time between two points that touches the window; 0 where none does.
+  /// The longest time between two points that touches the window; 0 if none does.
   double longest_interval_seconds(double from, double to) const;
 
  private:
   struct Hole {
-    double begin, end;  // of the points beside it; infinite where there is none
+    double begin, end;  // of the points beside it; infinite if there is none
     std::string cause;
   };
   void begin_anew();

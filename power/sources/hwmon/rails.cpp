@@ -14,7 +14,7 @@ bool is_number(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// "Module Power Socket 1" → "module", "1"; empty where it is no such label.
+/// "Module Power Socket 1" → "module", "1"; empty if it is no such label.
 struct Socket {
   std::string rail, number;
 };

@@ -21,14 +21,14 @@ struct Rail {
   std::string label;  ///< energy1_label, power1_label or power1_oem_info; may be empty
   std::string id;     ///< "hwmon3/power1"
   bool battery = false;
-  std::string pci = {};     ///< address of the chip's PCI device, "0000:c1:00.0"; empty where it has none
+  std::string pci = {};     ///< address of the chip's PCI device, "0000:c1:00.0"; empty if it has none
   bool integrated = false;  ///< a GPU beside CPU cores (amdgpu::is_integrated)
 };
 
 struct RailUse {
   std::string domain;                ///< unique: "hwmon:module-0", "hwmon:grace-0", "hwmon:cpu-0", "hwmon:node",
                                      ///< "amdgpu:0000:c1:00.0", "hwmon:hwmon3/power1"
-  std::optional<EnergyScope> scope;  ///< absent where it is not to be opened
+  std::optional<EnergyScope> scope;  ///< absent if it is not to be opened
   std::string reason, detail;        ///< then why: "contained", "duplicate", "unsupported"; detail also of an APU
 };
 

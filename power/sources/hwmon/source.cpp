@@ -27,7 +27,7 @@ struct Sensor {
   double average_seconds = 0;
 };
 
-/// "power12_average" → "power12"; empty where it is neither power nor energy.
+/// "power12_average" → "power12"; empty if it is neither power nor energy.
 std::string channel_of(const std::string& file) {
   const std::size_t underscore = file.find('_');
   if (underscore == std::string::npos || (!file.starts_with("power") && !file.starts_with("energy"))) return {};

@@ -28,7 +28,7 @@ constexpr const char* command_line = "ipmitool dcmi power reading";
   throw std::system_error(error, std::generic_category(), std::string(command_line) + what);
 }
 
-/// What the tool says, and adds up the CPU time that it takes. Throws std::system_error where it is missing, fails or
+/// What the tool says, and adds up the CPU time that it takes. Throws std::system_error if it is missing, fails or
 /// takes too long.
 std::string run_tool(double timeout_seconds, std::atomic<double>& cpu_seconds) {
   const auto limit =

@@ -11,7 +11,7 @@
 
 namespace tw::power::ipmi {
 
-/// Watts of what the tool printed. Throws std::system_error where no reading is in it, or the controller says that it
+/// Watts of what the tool printed. Throws std::system_error if no reading is in it, or the controller says that it
 /// does not measure.
 double parse_reading(const std::string& output);
 

@@ -11,7 +11,7 @@ using DeviceHandle = DeviceObject*;
 using EventSetHandle = EventSetObject*;
 using GpmSampleHandle = GpmSampleObject*;
 
-/// nvmlReturn_t. `function_not_found` also stands for a symbol that the library lacks.
+/// nvmlReturn_t. `function_not_found` also means a symbol that the library lacks.
 enum Code : int {
   success = 0,
   invalid_argument = 2,

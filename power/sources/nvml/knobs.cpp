@@ -76,7 +76,7 @@ constexpr ClockKind clock_kinds[] = {
      &Library::nvmlDeviceSetMemoryLockedClocks, &Library::nvmlDeviceResetMemoryLockedClocks, memory_clocks},
 };
 
-/// A clock locked to one value. The driver tells neither whether a lock is in force nor which: it can only be reset.
+/// A clock locked to one value. The driver does not report whether a lock is in force, nor which: it can only be reset.
 class ClockKnob : public Knob {
  public:
   ClockKnob(std::shared_ptr<const Library> library, Device device, const ClockKind& kind, std::vector<double> values)
@@ -122,7 +122,7 @@ class ClockKnob : public Knob {
 };
 
 std::string ClockKnob::lock_evident() {
-  if (kind_.kind != KnobKind::gpu_clock) return {};  // no event reason speaks of memory clocks
+  if (kind_.kind != KnobKind::gpu_clock) return {};  // no event reason is about memory clocks
   unsigned long long reasons = 0;
   int code = call(library_->nvmlDeviceGetCurrentClocksEventReasons, device_.handle, &reasons);
   if (code == nvml::function_not_found)
@@ -143,7 +143,7 @@ std::string ClockKnob::lock_evident() {
       return {};
     return clocks + " under load, and the driver gives no reason: a lock seems to be in force";
   }
-  // The default application clock, below the maximum on some GPUs, is nobody's setting.
+  // The default application clock, below the maximum on some GPUs, is not a setting of any user.
   if (call(library_->nvmlDeviceGetClock, device_.handle, nvml::clock_sm, nvml::clock_id_application_default,
            &standard) != nvml::success)
     standard = maximum;

@@ -42,7 +42,7 @@ const char* advice_of(int code) {
   }
 }
 
-/// The GPU that a MIG instance is a part of; empty where the driver does not know it.
+/// The GPU that a MIG instance is a part of; empty if the driver does not know it.
 std::string whole_of(const Library& library, const std::string& instance) {
   // "MIG-GPU-<the GPU's UUID>/<GPU instance>/<compute instance>", before drivers gave instances UUIDs of their own.
   if (constexpr std::string_view prefix = "MIG-"; instance.starts_with("MIG-GPU-"))
@@ -56,7 +56,7 @@ std::string whole_of(const Library& library, const std::string& instance) {
   return uuid;
 }
 
-/// Why the numbers of these, in the order of their PCI buses, may not be CUDA's; empty where they are.
+/// Why the numbers of these, in the order of their PCI buses, may not be CUDA's; empty if they are.
 std::string why_not_numbered(const std::vector<Device>& all, const std::vector<Device>& usable, bool by_pci_bus) {
   if (usable.size() < 2) return {};
   for (const Device& device : all)

@@ -20,14 +20,14 @@ inline constexpr const char* default_library = "libnvidia-ml.so.1";
 /// A function that this version of the library lacks is null.
 class Library {
  public:
-  /// Null where the library or its driver is not there; `why` then says why.
+  /// Null if the library or its driver is not there; `why` then says why.
   static std::shared_ptr<const Library> open(Unavailable* why, const char* name = default_library);
   ~Library();
 
 #define TW_NVML(name, parameters) int(*name) parameters = nullptr;
 #include "power/sources/nvml/functions.def"
 
-  /// "580.82.07"; empty where the library does not tell.
+  /// "580.82.07"; empty if the library does not report it.
   std::string driver_version() const;
   /// "Insufficient Permissions (NVML error 4)".
   std::string text(int code) const;
@@ -83,7 +83,7 @@ Sight look();
 /// name_of_gpu() of power/visible_gpus.hpp.
 GpuName name_of(const std::string& uuid);
 
-/// One field value as a number; nullopt where the device does not have it.
+/// One field value as a number; nullopt if the device does not have it.
 std::optional<double> field_number(const FieldValue& field);
 std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);
 
@@ -122,7 +122,7 @@ struct ThrottleFields {
   unsigned software_thermal = 0, hardware_thermal = 0, brake = 0;
 };
 
-/// `driver_version` as nvmlSystemGetDriverVersion tells it: "580.82.07". Of one that cannot be read nothing but the
+/// `driver_version` as nvmlSystemGetDriverVersion returns it: "580.82.07". Of one that cannot be read nothing but the
 /// number that never changed.
 ThrottleFields throttle_fields_of(std::string_view driver_version);
 

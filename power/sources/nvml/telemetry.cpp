@@ -22,7 +22,7 @@ constexpr double unreadable = std::numeric_limits<double>::quiet_NaN();
 /// Share of the multiprocessors' time in which they worked, from the driver's performance-monitor samples.
 class Gpm {
  public:
-  /// Null where the library or the device has none.
+  /// Null if the library or the device has none.
   static std::unique_ptr<Gpm> open(const std::shared_ptr<const Library>& library, const Device& device) {
     if (!library->nvmlGpmSampleFree || !library->nvmlGpmMetricsGet) return nullptr;
     nvml::GpmSupport support{nvml::gpm_version, 0};
@@ -176,7 +176,7 @@ class NvmlTelemetry : public Telemetry {
     return code == nvml::success ? static_cast<double>(memory.used_bytes) : unreadable;
   }
   /// A throttle time. Whether it is used is decided once, by whether it answers at first: the accounts of two sources
-  /// begin at different times, so that one must not stand in for the other later.
+  /// begin at different times, so that one must not replace the other later.
   struct ThrottleField {
     unsigned id = 0;
     bool used = false;

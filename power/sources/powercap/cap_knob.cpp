@@ -173,7 +173,7 @@ class CapKnob : public Knob {
                          (locked ? ": the firmware has locked the limit" : ""));
   }
 
-  /// Limit before switch: enabling must not bring a limit into force that nobody asked for.
+  /// Limit before switch: enabling must not bring a limit into force that was not requested.
   void write(const State& now, const State& wanted) {
     if (wanted.window_us && now.window_us != wanted.window_us)
       check("time_window_us", access_->set_window_us(*wanted.window_us));

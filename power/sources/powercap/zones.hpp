@@ -21,7 +21,7 @@ struct ZoneName {
 
 struct ZoneUse {
   std::string domain;  ///< unique: "rapl:package-0", "rapl:package-0/dram", "rapl:psys", "rapl-mmio:package-0"
-  std::optional<EnergyScope> scope;  ///< absent where it is not to be opened
+  std::optional<EnergyScope> scope;  ///< absent if it is not to be opened
   std::string reason, detail;        ///< then why: "contained", "duplicate", "unsupported"
 };
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/train/point/target_run.hpp"
+#include "bench/train/point/step_loop.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {

@@ -1,6 +1,6 @@
 // Runs to a target, with scripted losses and with real training: where they end, what they record, and that an
 // optimizer that does not learn is found out.
-#include "bench/train/point/target_run.hpp"
+#include "bench/train/point/step_loop.hpp"
 
 #include <gtest/gtest.h>
 

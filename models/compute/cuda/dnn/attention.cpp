@@ -116,7 +116,8 @@ class DnnAttention final : public AttentionPlan {
     std::vector<dnn::AttentionPart> parts = {{s.batch, s.kv_heads}};
     const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
       const std::int64_t heads = kv_heads < s.kv_heads ? kv_heads * s.group() : s.heads;
-      if (batch * heads * s.seq % 4 == 0) parts.push_back({batch, kv_heads});  // row values of each begin 16-byte aligned
+      // row values of each begin 16-byte aligned
+      if (batch * heads * s.seq % 4 == 0) parts.push_back({batch, kv_heads});
     };
     for (std::int64_t batch = s.batch - 1; batch > 0; --batch) {
       if (s.batch % batch == 0) add(batch, s.kv_heads);
