@@ -36,6 +36,7 @@ void each_field(Gpu& one, const auto& visit) {
   FIELD(limit_mw), FIELD(lock_mhz), FIELD(memory_lock_mhz), FIELD(resets);
   FIELD(load_percent), FIELD(board_limit_mw), FIELD(hot), FIELD(brake);
   FIELD(ecc_corrected), FIELD(ecc_uncorrected), FIELD(xid_count), FIELD(last_xid), FIELD(mig), FIELD(gpm);
+  FIELD(memory_mib), FIELD(memory_used_mib);
   FIELD(pci_bus), FIELD(slow_ms);
   FIELD(deny_set), FIELD(ignore_lock), FIELD(clamp_limit_mw), FIELD(hidden), FIELD(lost);
   FIELD(no_energy), FIELD(no_power), FIELD(no_fields), FIELD(no_ecc), FIELD(no_field), FIELD(old_base_ns);
