@@ -33,7 +33,7 @@ struct ParameterSpec {
   bool keep_float32 = false;  ///< used in float32 in every precision (batch norm)
   enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
   bool looked_up = false;  ///< its block reads rows by index, and no product multiplies it (another block's may)
-  std::vector<NamedRows> exported_as{};  ///< what stands apart elsewhere, one behind the other; empty: one, as `name`
+  std::vector<NamedRows> exported_as{};  ///< the parts that the public definition splits it into; empty: one, `name`
 };
 
 /// A parameter where it lives: views of the flat buffers.

@@ -83,7 +83,7 @@ std::string why_not_trusted(const std::string& path) {
   return "\"" + path + "\" is not run as root: it must be owned by root and writable only by root";
 }
 
-/// Why what stands there cannot be run; empty if it can.
+/// Why this file cannot be run; empty if it can.
 std::string why_not_executable(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)

@@ -21,7 +21,7 @@ DeviceFigures device_figures(const Record& record, std::span<const Trial* const>
                              std::span<const DeviceEntry> devices);
 /// Puts them into the summary, whose mfu follows by set_mfu(). A metered command keeps what it says.
 void set_device_figures(Record& record, DeviceFigures figures);
-/// mfu = flops_per_s / peak_flops_per_s, or null with the reason; a reason that stands there is kept.
+/// mfu = flops_per_s / peak_flops_per_s, or null with the reason; an existing reason is kept.
 void set_mfu(Summary& summary);
 
 /// What reports from before there was a list of peaks say of every device.

@@ -87,7 +87,8 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 }
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {  // batch norm: constant micro-batch
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(false), micro_resnet()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.
@@ -316,7 +317,8 @@ TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
 // ---- memory ----
 
 TEST(Memory, PlanIsWhatIsAllocated) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_llama(false), micro_resnet(), micro_resnet(true)}) {
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(), micro_llama(false), micro_resnet(), micro_resnet(true)}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int recomputed : {0, 1, layer_count(network)}) {
         TrainerConfig config = micro_config(network, precision);
@@ -373,7 +375,8 @@ TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
     const char* name;
     std::int64_t micro_batch, seq_len;
   };
-  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"llama3.2-1b", 1, 512}, Large{"resnet-50", 4, 0}, Large{"resnet-50", 9, 0}}) {
+  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"llama3.2-1b", 1, 512}, Large{"resnet-50", 4, 0},
+                             Large{"resnet-50", 9, 0}}) {
     const NetworkDescription network = find_network(large.name);
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       const auto device = create_device("cpu", {0, 16});

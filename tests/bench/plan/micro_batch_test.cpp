@@ -37,13 +37,14 @@ TEST(AutoMicroBatch, IsThePlansValue) {
   EXPECT_TRUE(first_point(fixed)["accumulate"].is_null());
   EXPECT_EQ(first_point(fixed)["global_batch"], 48);
   EXPECT_EQ(fixed.points[0].global_batch(), 48);
-  const RunPlan of_config =
-      plan_of({"--config", "plan.json"}, 2, R"({"model": "gpt2-tiny", "micro_batch": ["auto", 3], "global_batch": 48})");
+  const RunPlan of_config = plan_of({"--config", "plan.json"}, 2,
+                                    R"({"model": "gpt2-tiny", "micro_batch": ["auto", 3], "global_batch": 48})");
   EXPECT_EQ(of_config.points.size(), 2u);
 }
 
 TEST(AutoMicroBatch, ASizeKeepsTheGlobalBatch) {
-  const Point point = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2).points.at(0);
+  const Point point =
+      plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2).points.at(0);
   std::string why;
   const std::optional<Point> sized = with_micro_batch(point, 8, why);
   ASSERT_TRUE(sized);

@@ -1,5 +1,5 @@
-// The real libpowercap and the CPU frequency knobs on made-up trees: what is found and why not, set, read back, restored;
-// killed runs and `trainwatt restore`.
+// The real libpowercap and the CPU frequency knobs on made-up trees: what is found and why not, set, read back,
+// restored; killed runs and `trainwatt restore`.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -225,8 +225,9 @@ TEST(GpuUse, IsInEveryView) {
   for (const char* column : {"peak_flops_per_s", "gpu_utilisation", "gpu_sm_active", "gpu_memory_used_bytes"})
     EXPECT_NE(csv.find(std::string(",") + column + ","), std::string::npos) << column;
   EXPECT_NE(csv.find("," + std::to_string(62 * gib) + ","), std::string::npos) << csv;
-  for (const char* words : {"trainwatt_mfu_ratio{", "trainwatt_gpu_utilisation_ratio{", "trainwatt_gpu_sm_active_ratio{",
-                            "trainwatt_gpu_memory_used_bytes{", "trainwatt_peak_device_memory_bytes{"})
+  for (const char* words :
+       {"trainwatt_mfu_ratio{", "trainwatt_gpu_utilisation_ratio{", "trainwatt_gpu_sm_active_ratio{",
+        "trainwatt_gpu_memory_used_bytes{", "trainwatt_peak_device_memory_bytes{"})
     EXPECT_NE(metrics.find(words), std::string::npos) << words;
   EXPECT_NE(markdown.find("| GPU busy |"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("| 62.0 GiB |"), std::string::npos) << markdown;

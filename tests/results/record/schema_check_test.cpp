@@ -1,4 +1,4 @@
-// Long lists, of which not every item is held against the schema.
+// Long lists, whose items are not all held against the schema.
 #include "results/record/schema_check.hpp"
 
 #include <gtest/gtest.h>

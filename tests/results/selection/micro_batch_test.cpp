@@ -85,7 +85,10 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].reason = "?"; }), Codes{"reason_missing"});
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search.reset(); }), Codes{"plan_differs"});
   // What was declared has no trials, and is the point's size.
-  EXPECT_EQ(found([](Record& r) { r.micro_batch_search = MicroBatchSearch{{}, 8, "declared by --micro-batch"}; }), Codes());
+  EXPECT_EQ(found([](Record& r) {
+              r.micro_batch_search = MicroBatchSearch{{}, 8, "declared by --micro-batch"};
+            }),
+            Codes());
   Report planned = sample_report();
   planned.records[0].micro_batch_search = automatic_report().records[0].micro_batch_search;
   EXPECT_EQ(codes_of(planned), Codes{"plan_differs"});

@@ -488,8 +488,8 @@ TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
   EXPECT_FALSE(furthest_first_losses(a, b));
 }
 
-/// No check blames trials for being many. tests/fuzz/count_steps.cpp holds how many steps it takes; make_large_report is for
-/// timing it.
+/// No check blames trials for being many. tests/fuzz/count_steps.cpp holds how many steps it takes; make_large_report
+/// is for timing it.
 TEST(Forgery, ManyTrialsOfAGoodRunAreGood) {
   const Validation found = validate_report(to_json(large_report(20'000)));
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
