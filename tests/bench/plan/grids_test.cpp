@@ -20,10 +20,6 @@ std::string refusal_of_file(const std::string& text, int ranks = 2) {
   return refusal({"--config", "plan.json"}, ranks, text);
 }
 
-void says(const std::string& text, const std::string& what) {
-  EXPECT_NE(text.find(what), std::string::npos) << text << "\nlacks: " << what;
-}
-
 TEST(Grids, HaveAtMostAHundredThousandPoints) {
   says(refusal_of_file(R"({"model": "gpt2-tiny", "gpu_clock": "1000:1999:1", "cpu_frequency": "1000:1999:1",
                       "gpu_power_limit": "1:1000:1", "cpu_power_limit": "1:1000:1"})"),

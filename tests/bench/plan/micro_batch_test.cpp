@@ -15,9 +15,6 @@ using namespace bench;
 
 namespace {
 
-void says(const std::string& text, const std::string& what) {
-  EXPECT_NE(text.find(what), std::string::npos) << text << "\nlacks: " << what;
-}
 nlohmann::json first_point(const RunPlan& plan) { return nlohmann::json::parse(plan.canonical_json())["points"][0]; }
 
 TEST(AutoMicroBatch, IsThePlansValue) {

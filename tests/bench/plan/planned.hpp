@@ -1,6 +1,8 @@
 // A plan of the words of a command line, or why there is none.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -36,6 +38,10 @@ inline std::string refusal(std::vector<std::string> words, int ranks = 2, const 
     return error.what();
   }
   return "accepted";
+}
+
+inline void says(const std::string& text, const std::string& what) {
+  EXPECT_NE(text.find(what), std::string::npos) << text << "\nlacks: " << what;
 }
 
 }  // namespace tw
