@@ -353,7 +353,7 @@ class Run {
                                  in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);
-      interrupted_ = with_code(by_signal ? "interrupted" : code_of(what), interrupted_);
+      interrupted_ = with_code(by_signal ? "interrupted" : code_of(stop.what()), interrupted_);
       return stop;
     }
     return std::nullopt;
