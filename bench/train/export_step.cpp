@@ -46,6 +46,9 @@ std::string export_one_step(comm::Job& job, models::Device& device, const RunPla
     throw Stop(exit_usage, "options-conflict",
                "--export-step: needs exactly one point: give one model, precision and batch");
   const Point& point = plan.points.front();
+  if (point.is_automatic)
+    throw Stop(exit_usage, "options-conflict",
+               "--export-step: needs a number for --micro-batch: auto is found before trials, and this runs none");
   if (!point.setting.empty())
     throw Stop(exit_usage, "options-conflict",
                "--export-step: leave out --gpu-clock and the other options that change clocks and power limits");

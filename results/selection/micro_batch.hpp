@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "results/record/record.hpp"
@@ -13,5 +14,9 @@ inline constexpr double least_gain_of_doubling = 0.02;
 bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole);
 /// The smallest size whose doubling gains less, or has no speed, or was not tried. Nullopt where the first has none.
 std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials);
+
+/// How `stopped_by` begins after these trials, at least one: "doubling 4 gains less than 2 %", or "micro-batch 8: "
+/// with the reason why that size has no speed or was not tried.
+std::string end_of_search(const std::vector<MicroBatchTrial>& trials);
 
 }  // namespace tw::results

@@ -139,6 +139,9 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
   }
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
+  if (!trials.empty() && !search->stopped_by.starts_with(end_of_search(trials)))
+    found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
+                 "is not how the trials of the search end: \"" + end_of_search(trials) + "\"");
 }
 
 /// `json`: the record without its trials.

@@ -172,10 +172,11 @@ class Configs(Refusals):
     def test_missing_config(self):
         self.refused(USAGE, ["error[cannot-read]", "absent.json", "--config"], "--config", self.folder / "absent.json")
 
-    def test_a_step_is_not_exported_of_a_run_to_a_target(self):
+    def test_a_step_is_not_exported_of_a_run_to_a_target_or_without_a_size(self):
         config = self.folder / "plan.json"
         config.write_text('{"model": "gpt2-tiny", "target": "default"}')
-        for plan in (("--config", config), ("--suite", "convergence")):
+        no_size = ("--model", "llama-tiny", "--micro-batch", "auto")
+        for plan in (("--config", config), ("--suite", "convergence"), no_size):
             process = run(*plan, "--export-step", self.folder / "step")
             self.assert_one_line_error(process, USAGE, "error[options-conflict]", "--export-step")
             self.assertFalse((self.folder / "step").exists())

@@ -89,13 +89,9 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
     results::MicroBatchTrial& trial = found.trials.emplace_back();
     trial.micro_batch = size;
     time_size(its, *sized, few_steps.measurement, trial);
-    if (!trial.samples_per_s) {
-      found.stopped_by = fmt::format("micro-batch {}: {}", size, trial.reason);
-      break;
-    }
-    if (found.trials.size() > 1 && !results::gains_by_doubling(*(found.trials.end() - 2), trial)) {
-      found.stopped_by = fmt::format("doubling {} gains less than {:.0f} %", size / 2,
-                                     100 * results::least_gain_of_doubling);
+    const bool is_first = found.trials.size() == 1;
+    if (!trial.samples_per_s || (!is_first && !results::gains_by_doubling(*(found.trials.end() - 2), trial))) {
+      found.stopped_by = results::end_of_search(found.trials);
       break;
     }
   }

@@ -79,7 +79,10 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
   using Codes = std::vector<std::string>;
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search->chosen = 4; }),
             (Codes{"micro_batch_differs", "micro_batch_differs"}));
-  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].samples_per_s = 60; }), Codes{"micro_batch_differs"});
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].samples_per_s = 60; }),
+            (Codes{"micro_batch_differs", "micro_batch_differs"}));
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials.pop_back(); }), Codes{"micro_batch_differs"});
+  EXPECT_EQ(found([](Record& r) { r.micro_batch_search->stopped_by = "out of memory"; }), Codes{"micro_batch_differs"});
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials.erase(r.micro_batch_search->trials.begin()); }),
             Codes{"micro_batch_differs"});
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].reason = "?"; }), Codes{"reason_missing"});

@@ -10,7 +10,6 @@
 #include "results/record/report_io.hpp"
 
 namespace tw::testing {
-
 using namespace results;
 
 namespace {
@@ -492,9 +491,9 @@ const std::vector<Forgery>& forgeries() {
 Report forged(Report report, const std::string& name) {
   const auto one = std::ranges::find(forgeries(), name, &Forgery::name);
   if (one == forgeries().end()) throw std::out_of_range("no forgery is called " + name);
-  if (!one->is_of_figures) one->forge(report);
-  summarise(report);
-  if (one->is_of_figures) one->forge(report);
+  if (one->is_of_figures) summarise(report);
+  one->forge(report);
+  if (!one->is_of_figures) summarise(report);
   return report;
 }
 
