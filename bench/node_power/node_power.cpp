@@ -56,7 +56,7 @@ std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> finding
       leave_out(one, "cannot be matched to a GPU of the job, and the job may not have all GPUs of the node");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
-    // What stands for another's joules already says so; an APU's socket is not its GPU's alone.
+    // Meters that replace others already say so; the socket of an APU is not its GPU's alone.
     const bool of_device = one.scope.value_or(power::EnergyScope::device) == power::EnergyScope::device;
     if (one.reason == "duplicate" || one.reason == "contained" || !of_device) continue;
     leave_out(one,

@@ -1,4 +1,4 @@
-// What journals on this node tell of settings in force, for people who are about to measure.
+// Settings in force according to the journals on this node, for users who are about to measure.
 //
 // Looks at all folders in which runs journal what they set: this user's, and those of others as far as they may be
 // read (root's is readable by all; root reads everybody's). Nothing is touched, and what others wrote is told, never

@@ -25,7 +25,7 @@ struct ValueType {
   double least_number = 0, most_number = std::numeric_limits<double>::max();
   bool is_above = false;                ///< a number is above its least one
   std::vector<std::string> words = {};  ///< the only ones of a text; empty: any
-  std::string zero_word = {};           ///< of an integer from 1 on: the word that 0 stands for; empty: none
+  std::string zero_word = {};           ///< of an integer from 1 on: the word for 0; empty: none
 };
 
 ValueType flag();
@@ -46,7 +46,7 @@ void check_value(const std::string& key, const ValueType& type, const OptionValu
 /// "[unknown-name] unknown --comm 'ncll': did you mean 'nccl'?": `word` is none of `known`.
 [[noreturn]] void throw_unknown(const std::string& key, const std::string& word, const std::vector<std::string>& known);
 
-/// A value of an integer type as people write it: a number, or the word that 0 stands for.
+/// A value of an integer type as people write it: a number, or the word for 0.
 std::string written(const ValueType& type, std::int64_t value);
 /// As JSON.
 std::string json_text(const OptionValue& value);

@@ -68,7 +68,7 @@ CLI::Validator holding(const ValueType& type) {
           ""};
 }
 
-/// Reads a word as the 0 that it stands for, and refuses that number itself.
+/// Reads the word for 0, and refuses the number 0.
 CLI::Validator worded(const ValueType& type) {
   return {[word = type.zero_word](std::string& text) -> std::string {
             std::int64_t value = 1;

@@ -28,7 +28,7 @@ bool ends_number(std::string_view rest) {
 }
 
 /// The first number behind "name=", where that stands alone, after a blank or a comma; else the first word there that
-/// is none. nullopt if the name does not stand there.
+/// is none. nullopt if the name is absent.
 std::optional<Value> value_of(const std::string& text, std::string_view name) {
   std::optional<Value> none;
   for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {

@@ -476,7 +476,7 @@ class Run {
   std::string in_flight_;                 // the point that is measured
   std::string interrupted_;               // why the run ended in it, with its code
   std::vector<std::string> warnings_;     // of before the first point, with their codes
-  const results::Record elsewhere_;       // placeholder for a record that root has
+  const results::Record elsewhere_;       // returned on ranks whose record is only on root
   std::optional<double> reference_c_;     // at which the first of them began
 };
 
