@@ -42,7 +42,7 @@ if [ -d "$root/trainwatt/.git" ]; then
 else
   git clone -q --no-hardlinks "$tree" "$root/trainwatt"
 fi
-exec bwrap --bind "$root" / --proc /proc --dev /dev --ro-bind /sys /sys --tmpfs /tmp --tmpfs /run \
+exec bwrap --bind "$root" / --proc /proc --dev /dev --ro-bind /sys /sys --perms 1777 --tmpfs /tmp --tmpfs /run \
   --ro-bind /etc/resolv.conf /etc/resolv.conf --unshare-pid --unshare-ipc --die-with-parent --cap-add ALL \
   --clearenv --setenv PATH /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --setenv HOME /root \
   --setenv LC_ALL C.UTF-8 --chdir /trainwatt -- "$@"
