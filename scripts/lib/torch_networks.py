@@ -1,0 +1,183 @@
+"""The networks of torch_step.py in PyTorch: the same shapes as trainwatt's. Written from the papers and PyTorch's documentation."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# layers, width, heads
+GPT2 = {"gpt2-tiny": (2, 128, 4), "gpt2-124m": (12, 768, 12), "gpt2-355m": (24, 1024, 16), "gpt2-774m": (36, 1280, 20),
+        "gpt2-1558m": (48, 1600, 25)}
+VOCABULARY = {"gpt2-tiny": 128}
+
+
+# layers, width, heads, heads of keys and values, MLP, vocabulary, whether the token table is the output head
+LLAMA = {"llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, True), "llama3.2-3b": (28, 3072, 24, 8, 8192, 128256, True),
+         "llama3.1-8b": (32, 4096, 32, 8, 14336, 128256, False)}
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, scale):
+        batch, tokens, width = x.shape
+        q, k, v = (part.view(batch, tokens, self.heads, width // self.heads).transpose(1, 2)
+                   for part in self.qkv(x).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        return self.out(y.transpose(1, 2).reshape(batch, tokens, width))
+
+
+class Layer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, scale):
+        x = x + self.attention(self.norm1(x), scale)
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, layers, width, heads, vocabulary, tokens):
+        super().__init__()
+        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(tokens, width)
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        nn.init.normal_(self.token.weight, std=0.02)
+        nn.init.normal_(self.position.weight, std=0.01)
+
+    def forward(self, tokens, targets, half=None, scale=None):
+        """half: type of the residual stream, if not the embedding's. scale: of attention, None for the default."""
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        if half is not None:
+            x = x.to(half)
+        for layer in self.layers:
+            x = layer(x, scale)
+        logits = F.linear(self.norm(x), self.token.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+class RmsNorm(nn.RMSNorm):
+    def forward(self, x):
+        """With the weight in the type of x: PyTorch has no fused kernel for two types."""
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, width, heads, kv_heads, hidden):
+        super().__init__()
+        self.head_dim = width // heads
+        self.widths = [width, kv_heads * self.head_dim, kv_heads * self.head_dim]
+        self.norm1, self.norm2 = RmsNorm(width, eps=1e-5), RmsNorm(width, eps=1e-5)
+        self.qkv, self.out = nn.Linear(width, sum(self.widths), bias=False), nn.Linear(width, width, bias=False)
+        self.gate_up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
+
+    def rotate(self, x, cosine, sine):
+        real, imaginary = x.chunk(2, dim=-1)
+        return x * cosine + torch.cat((-imaginary, real), dim=-1) * sine
+
+    def forward(self, x, cosine, sine, scale):
+        batch, tokens, width = x.shape
+        q, k, v = (part.view(batch, tokens, -1, self.head_dim).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).split(self.widths, dim=2))
+        q, k = self.rotate(q, cosine.to(q.dtype), sine.to(q.dtype)), self.rotate(k, cosine.to(k.dtype), sine.to(k.dtype))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, tokens, width))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    """Llama 3 with its rotary frequencies as they are before the `llama3` rule slows some of them down: the work is the same."""
+
+    def __init__(self, layers, width, heads, kv_heads, hidden, vocabulary, tied, tokens):
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(LlamaLayer(width, heads, kv_heads, hidden) for _ in range(layers))
+        self.norm = RmsNorm(width, eps=1e-5)
+        self.head = self.token.weight if tied else nn.Parameter(torch.empty(vocabulary, width))
+        for weight in {self.token.weight, self.head}:
+            nn.init.normal_(weight, std=0.02)
+        head_dim = width // heads
+        angles = torch.outer(torch.arange(tokens), 500000.0 ** (-torch.arange(0, head_dim, 2) / head_dim)).repeat(1, 2)
+        self.register_buffer("cosine", angles.cos())
+        self.register_buffer("sine", angles.sin())
+
+    def forward(self, tokens, targets, half=None, scale=None):
+        """Arguments as of Gpt2."""
+        x = self.token(tokens)
+        if half is not None:
+            x = x.to(half)
+        for layer in self.layers:
+            x = layer(x, self.cosine, self.sine, scale)
+        logits = F.linear(self.norm(x), self.head)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, channels_in, channels, stride):
+        super().__init__()
+        out = 4 * channels
+        self.conv1, self.norm1 = nn.Conv2d(channels_in, channels, 1, bias=False), nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, stride, 1, bias=False)  # v1.5: the stride is in the 3 x 3
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.conv3, self.norm3 = nn.Conv2d(channels, out, 1, bias=False), nn.BatchNorm2d(out)
+        self.shortcut = None
+        if stride != 1 or channels_in != out:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)))
+        y = F.relu(self.norm2(self.conv2(y)))
+        return F.relu(self.norm3(self.conv3(y)) + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self, classes=1000):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        stages, channels_in = [], 64
+        for stage, (channels, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+            for block in range(blocks):
+                stages.append(Bottleneck(channels_in, channels, 2 if stage > 0 and block == 0 else 1))
+                channels_in = 4 * channels
+        self.stages, self.head = nn.Sequential(*stages), nn.Linear(2048, classes)
+
+    def forward(self, images, labels):
+        x = F.max_pool2d(F.relu(self.norm(self.stem(images))), 3, 2, 1)
+        x = self.stages(x).mean(dim=(2, 3))
+        return F.cross_entropy(self.head(x), labels, label_smoothing=0.1)
+
+
+TOKENS, IMAGES = [*GPT2, *LLAMA], ["resnet-50"]
+
+
+def head_dim(model):
+    width, heads = (GPT2 | LLAMA)[model][1:3]
+    return width // heads
+
+
+def build(options):
+    """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: no clipping). Learning rates are
+    small, so that the loss on one batch stays finite over hundreds of steps."""
+    if options.model in IMAGES:
+        network = ResNet50().to(memory_format=torch.channels_last)
+        images = torch.randn(options.micro_batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+        labels = torch.randint(0, 1000, (options.micro_batch,))
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+        return network, optimizer, (images, labels), None
+    layers, *sizes = (GPT2 | LLAMA)[options.model]
+    layers = options.layers or layers
+    if options.model in LLAMA:
+        words = sizes[4]
+        network = Llama(layers, *sizes, options.seq_len)
+    else:
+        vocabulary = VOCABULARY.get(options.model, 50304)
+        words = min(vocabulary, 50257)
+        network = Gpt2(layers, *sizes, vocabulary, options.seq_len)
+    tokens = torch.randint(0, words, (options.micro_batch, options.seq_len + 1))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    return network, optimizer, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()), 1.0
