@@ -142,6 +142,7 @@ struct RankedSystem {
   std::size_t system = 0;
   int rank = 1;
   bool tied = false;            ///< shares its rank
+  std::size_t beats = 0;        ///< than how many others it is shown to be better
   std::optional<double> ratio;  ///< overall, to the reference
 };
 /// A workload that a device cannot do: in no overall mean, whichever system lacks it.

@@ -85,11 +85,10 @@ std::string for_text(const std::string& raw) {
 
 std::string static_html(const Page& page, const std::string& made_by) {
   std::string head = element("p", "kind", for_text("trainwatt " + page.kind)) + element("h1", "", for_text(page.title));
-  if (!page.machines.empty()) {
-    std::string machines;
-    for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
-    head += element("ul", "machines", machines);
-  }
+  std::string machines;
+  for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
+  if (!machines.empty()) machines = element("ul", "machines", machines);
+  if (!page.overview) head += machines;  // of a comparison the answer comes first
   std::string answer, cards, caveats, tables;
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
@@ -99,7 +98,8 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Words& line : page.caveats) caveats += with_more("li", line);
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
-         element("dl", "cards", cards) + "\n" + element("ul", "caveats", caveats) + "\n" +
+         (page.overview ? element("div", "overview", table(*page.overview)) : element("dl", "cards", cards)) + "\n" +
+         element("ul", "caveats", caveats) + "\n" + (page.overview ? machines : "") +
          element("p", "subtitle", for_text(page.subtitle)) + "\n" + element("section", "", tables, " id=\"static\"") +
          "</main>\n" +
          element("footer", "",

@@ -104,7 +104,8 @@ struct Page {
   std::string kind, title, subtitle;  ///< "report" or "comparison"
   std::vector<std::string> machines;  ///< "1 node (AMD EPYC 7502P), 2 processes"; of a comparison "A: 1 …"
   std::vector<Words> answer, caveats;
-  std::vector<Card> cards;
+  std::optional<Table> overview;  ///< of a comparison, behind the answer: what the answer says, for each system
+  std::vector<Card> cards;        ///< of a report
   std::vector<Section> sections;
   /// What a reader without scripts has, beside the answer: the tables that the charts are of, charts' own among them.
   std::vector<Table> main_tables;

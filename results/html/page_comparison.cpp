@@ -27,11 +27,6 @@ std::string ratio_words(const Ratio& ratio) {
   if (!ratio.value) return to_string(ratio.verdict == Claim::none ? Claim::absent : ratio.verdict);
   return ratio.verdict == Claim::reference ? "" : words::change(ratio);
 }
-/// "+20.1 to +26.2, better"
-std::string tile_words(const Ratio& ratio) {
-  const std::string ends = words::interval(ratio);
-  return (ends.empty() ? "" : ends.substr(1, ends.size() - 2) + ", ") + words::verdict(ratio);
-}
 Words verdict_words(const Ratio& ratio) {
   const Claim v = ratio.verdict;
   const std::string look = v == Claim::better                                ? "good"
@@ -149,7 +144,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 
 Section comparability(const Comparison& comparison) {
   Section section{"comparability", "What differs",
-                  "Each difference to " + comparison.systems[comparison.reference].name + "."};
+                  fmt::format("Each difference to {}: {}.", comparison.systems[comparison.reference].name,
+                              words::comparability(comparison))};
   Table table("Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"});
   for (const Difference& d : comparison.differences)
     table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
@@ -160,15 +156,33 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
-/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads,
-/// of one workload the figure itself, too. Only what is claimed is called good or bad.
+/// "Throughput (samples/s)"; "Cost (EUR a million samples, lower bounds, without all electricity)"
+std::string column_of(const FigureComparison& figure) {
+  return fmt::format("{} ({}{})", title_of(figure), figure.figure.unit, figure.note.empty() ? "" : ", " + figure.note);
+}
+/// "350 · +31.0 % (+29.7 to +32.3) · better": the figure over all workloads, its change against the reference, and what
+/// is claimed.
+Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t reference) {
+  const Ratio& ratio = figure.overall_reason.empty() ? figure.overall[s] : figure.rows.front().systems[s].ratio;
+  std::vector<std::string> parts;
+  if (const std::optional<double> own = words::geometric_mean(figure, s)) parts.push_back(si(*own));
+  if (s == reference) {
+    parts.emplace_back("the reference");
+    return {text::join(parts, ", "), "quiet"};
+  }
+  if (ratio.value) parts.push_back(words::change(ratio));
+  if (ratio.verdict != Claim::none) parts.push_back(words::verdict(ratio));
+  return {text::join(parts, ", "), !ratio.names_one() ? "quiet" : ratio.verdict == Claim::better ? "good" : "bad"};
+}
+/// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
-  const std::string& reference = comparison.systems[comparison.reference].name;
-  Table table("At a glance, against " + reference, {"System"});
+  Table table(fmt::format("Each against {}, with 95 % intervals over {}", comparison.systems[comparison.reference].name,
+                          comparison.replicates == Replicates::trials ? "the trials of one run" : "runs"),
+              {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
-    table.head.push_back(title_of(figure) + (figure.rows.size() == 1 ? ", " + figure.figure.unit : ""));
+    table.head.push_back(column_of(figure));
     for (const RankedSystem& one : figure.ranking)
       if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
   }
@@ -176,23 +190,8 @@ Table overview(const Comparison& comparison) {
     if (std::ranges::find(order, s) == order.end()) order.push_back(s);
   for (const std::size_t s : order) {
     std::vector<Words> row = {comparison.systems[s].name};
-    for (const FigureComparison& figure : comparison.figures) {
-      if (figure.rows.empty()) continue;
-      const bool is_one = figure.rows.size() == 1;
-      const ComparedCell& own = figure.rows.front().systems[s];
-      const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
-      const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
-      const std::string change = s == comparison.reference ? "reference"
-                                 : ratio.value             ? words::change(*ratio.value)
-                                                           : "absent";
-      const bool is_claimed = ratio.names_one();
-      const std::string verdict =
-          s == comparison.reference || ratio.verdict == Claim::none ? "" : ", " + words::verdict(ratio);
-      row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
-                       !is_claimed || s == comparison.reference ? "quiet"
-                       : ratio.verdict == Claim::better         ? "good"
-                                                                : "bad");
-    }
+    for (const FigureComparison& figure : comparison.figures)
+      if (!figure.rows.empty()) row.push_back(overview_cell(figure, s, comparison.reference));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -202,7 +201,6 @@ Section ratios(const Comparison& comparison) {
   const bool names_one = comparison.names_one();
   Section section{"ratios",
                   names_one ? "Which is better, and by how much" : "How they differ; none is shown to be better", ""};
-  if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
@@ -212,7 +210,7 @@ Section ratios(const Comparison& comparison) {
       Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"});
       for (const RankedSystem& one : figure.ranking) {
         const bool has_change = one.ratio && one.system != comparison.reference;
-        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (tied)" : ""),
+        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (not decided)" : ""),
                                 comparison.systems[one.system].name,
                                 number(has_change ? words::change(figure.overall[one.system]) : "")});
       }
@@ -231,7 +229,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
   for (const ComparedSystem& system : comparison.systems) names.push_back(system.name);
   std::vector<std::string> others = names;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
-  page.title = text::join(others, ", ") + " against " + names[comparison.reference];
+  page.title = names.size() == 2 ? others.front() + " against " + names[comparison.reference]
+                                 : words::listed(names) + " compared";
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (std::size_t i = 0; i < comparison.answer.size(); ++i) {
@@ -243,29 +242,6 @@ void add_comparison(Page& page, const Comparison& comparison) {
       page.answer.emplace_back(comparison.rests_on[i], "rest");
     else
       page.caveats.emplace_back(comparison.rests_on[i], "small");
-  constexpr std::size_t most_cards = 3;  // of a figure
-  for (const FigureComparison& figure : comparison.figures) {
-    std::size_t shown = 0, more = 0;
-    for (const RankedSystem& one : figure.ranking) {  // the best first
-      const Ratio& ratio = figure.overall[one.system];
-      if (one.system == comparison.reference || !ratio.value) continue;
-      if (shown == most_cards) {
-        ++more;
-        continue;
-      }
-      ++shown;
-      page.cards.push_back(
-          {title_of(figure) + ", " + names[one.system], words::change(*ratio.value), tile_words(ratio)});
-    }
-    if (more > 0)
-      page.cards.push_back(
-          {title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
-  }
-  const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
-  const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
-  page.cards.push_back(
-      {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} block the comparison", blocking),
-       blocking == 0 ? "none of them blocks the comparison" : fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking) page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
   std::vector<std::string> left_out;  // the same of several figures once
@@ -283,6 +259,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
       page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,
                                             system.records, system.name),
                                 "note");
+  if (Table table = overview(comparison); table.head.size() > 1) page.overview = std::move(table);
   page.sections.push_back(ratios(comparison));
   page.sections.push_back(comparability(comparison));
 }
