@@ -211,6 +211,7 @@ struct Comparison {
   std::string currency;
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
+  std::size_t first_of_systems = 0;     ///< from this sentence of several systems' answer on each is of one system
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
   bool is_tender = false;               ///< runs of a kit, or compared with one

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "results/compare/comparison_words.hpp"
@@ -113,7 +114,7 @@ std::string looked(const Ratio& r, const Phrase& phrase) {
 
 struct Answer {
   std::vector<std::string> sentences, rests_on;
-  std::size_t first_detail = 0;
+  std::size_t first_of_systems = 0, first_detail = 0;
 };
 
 class Sentences {
@@ -121,13 +122,19 @@ class Sentences {
   explicit Sentences(const Comparison& comparison) : c_(comparison), reference_(c_.systems[c_.reference].name) {}
 
   Answer write() {
-    if (c_.figures.empty()) return {{why_no_figure()}, {}};
-    if (c_.systems.size() > 2) add_conclusion();
+    if (c_.figures.empty()) return {{why_no_figure()}, {}, 1};
+    const bool are_several = c_.systems.size() > 2;
+    if (are_several) add_conclusion();
+    answer_.first_of_systems = answer_.sentences.size();
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
       if (s != c_.reference) add_system(s);
     for (std::string& line : words::grounds(c_)) add_line(std::move(line));
+    if (are_several) answer_.first_detail = answer_.rests_on.size();
     for (std::string& line : would_show_) add_line(std::move(line));
-    answer_.first_detail = answer_.rests_on.size();
+    if (!are_several) {
+      answer_.first_detail = answer_.rests_on.size();
+      answer_.first_of_systems = answer_.sentences.size();
+    }
     add_learned();
     add_workloads();
     return std::move(answer_);
@@ -164,29 +171,49 @@ class Sentences {
                        words::single_run().substr(std::string("one run: ").size()));
   }
 
+  /// " (399 against 305 and 295 samples/s)": the first of a ranking against all others, of many against the next one
+  std::string against_others(const FigureComparison& figure) const {
+    constexpr std::size_t most = 3;
+    std::vector<std::string> figures;
+    for (const RankedSystem& one : figure.ranking) {
+      const std::optional<double> own = words::geometric_mean(figure, one.system);
+      if (!own) return {};
+      figures.push_back(text::si(*own));
+    }
+    const std::string first = figures.front();
+    figures.erase(figures.begin());
+    const bool are_many = figures.size() > most;
+    const std::string unit = figure.figure.is_cost() ? c_.currency : words::unit(figure);
+    return fmt::format(" ({} against {} {}{})", first, are_many ? figures.front() : words::listed(figures), unit,
+                       are_many ? " of the next" : "");
+  }
   /// Of several systems, which is better than all others, and in what; which only looked so in single runs; and in
   /// what none is shown to be.
   void add_conclusion() {
     std::vector<std::pair<std::string, std::vector<std::string>>> best, looked_best;  // who, figures
-    const auto add_to = [](auto& all, const std::string& who, const char* what) {
+    const auto add_to = [](auto& all, const std::string& who, const std::string& what) {
       auto found = std::ranges::find(all, who, [](const auto& one) { return one.first; });
       if (found == all.end()) found = all.insert(all.end(), {who, {}});
-      found->second.emplace_back(what);
+      found->second.push_back(what);
     };
     std::vector<std::string> open, orders;
+    std::set<std::size_t> compared;
     for (const FigureComparison& figure : c_.figures) {
       if (figure.ranking.size() < 2) continue;
       const RankedSystem& first = figure.ranking.front();
-      const char* noun = phrase_of(figure).noun;
+      const std::string noun = phrase_of(figure).noun;
       std::vector<std::string> others;
-      for (const RankedSystem& one : figure.ranking)
+      for (const RankedSystem& one : figure.ranking) {
+        compared.insert(one.system);
         if (one.system != first.system) others.push_back(c_.systems[one.system].name);
+      }
       if (first.beats == others.size())
-        add_to(best, fmt::format("{} is better than {}", c_.systems[first.system].name, words::listed(others)), noun);
+        add_to(best, fmt::format("{} is better than {}", c_.systems[first.system].name, words::listed(others)),
+               noun + against_others(figure));
       else if (is_single(figure))
-        add_to(looked_best, c_.systems[first.system].name, noun);
+        add_to(looked_best, c_.systems[first.system].name, noun + against_others(figure));
       else
-        open.emplace_back(noun);
+        open.push_back(noun);
       const bool is_partly_open =
           figure.ranking.back().rank > 1 && std::ranges::any_of(figure.ranking, &RankedSystem::tied);
       if (is_partly_open) orders.push_back(fmt::format("By {}: {}.", figure.figure.name, words::ranking(figure, c_)));
@@ -207,6 +234,8 @@ class Sentences {
     if (!open.empty())
       said.push_back(fmt::format("Not decided: none is shown to be better than all others in {}.",
                                  words::listed(open, "or")));
+    for (std::size_t s = 0; s < c_.systems.size() && !said.empty(); ++s)
+      if (!compared.contains(s)) said.push_back(c_.systems[s].name + " is not compared.");
     if (!said.empty()) answer_.sentences.push_back(text::join(said, " "));
     for (std::string& order : orders) answer_.sentences.push_back(std::move(order));
   }
@@ -387,9 +416,11 @@ bool Comparison::names_one() const {
 void add_answer(Comparison& comparison) {
   Answer answer = Sentences(comparison).write();
   comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
-  comparison.first_detail = answer.first_detail;
-  if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty())
+  comparison.first_detail = answer.first_detail, comparison.first_of_systems = answer.first_of_systems;
+  if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty()) {
     comparison.answer.insert(comparison.answer.begin(), not_one);
+    ++comparison.first_of_systems;
+  }
 }
 
 }  // namespace tw::results

@@ -89,7 +89,8 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
   if (!machines.empty()) machines = element("ul", "machines", machines);
   if (!page.overview) head += machines;  // of a comparison the answer comes first
-  std::string answer, cards, caveats, tables;
+  std::string answer, grounds, cards, caveats, tables;
+  for (const Words& line : page.grounds) grounds += with_more("p", line);
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
     cards += element("div", "card",
@@ -99,6 +100,7 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
          (page.overview ? element("div", "overview", table(*page.overview)) : element("dl", "cards", cards)) + "\n" +
+         (grounds.empty() ? "" : element("div", "grounds", grounds) + "\n") +
          element("ul", "caveats", caveats) + "\n" + (page.overview ? machines : "") +
          element("p", "subtitle", for_text(page.subtitle)) + "\n" + element("section", "", tables, " id=\"static\"") +
          "</main>\n" +

@@ -185,7 +185,9 @@
     const overview = data.overview ? make("div", { class: "overview" }, tableBlock(data.overview)) : null;
     // Of a comparison the answer comes first, before what the machines are.
     page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), overview ? null : machines));
-    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, overview || cards, caveats);
+    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, overview || cards);
+    if (data.grounds.length) main.append(make("div", { class: "grounds" }, ...data.grounds.map(line => words("p", line))));
+    main.append(caveats);
     if (overview && machines) main.append(machines);
     main.append(make("p", { class: "subtitle" }, data.subtitle));
     const nav = make("nav", { "aria-label": "Sections" }, links);

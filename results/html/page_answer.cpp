@@ -189,7 +189,7 @@ void keep_units_on_their_lines(Page& page) {
   const auto keep_all = [&](std::vector<Words>& lines) {
     for (Words& line : lines) keep(line.text), std::ranges::for_each(line.more, keep);
   };
-  keep_all(page.answer), keep_all(page.caveats), keep(page.subtitle);
+  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle);
   if (page.overview) std::ranges::for_each(page.overview->rows, keep_all);
   for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
 }
@@ -210,6 +210,7 @@ void take_ticks_off(Page& page) {
     for (std::vector<Words>& row : table.rows) std::ranges::for_each(row, plain);
   };
   std::ranges::for_each(page.answer, plain);
+  std::ranges::for_each(page.grounds, plain);
   if (page.overview) of_table(*page.overview);
   std::ranges::for_each(page.caveats, plain);
   for (Section& section : page.sections)

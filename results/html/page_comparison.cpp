@@ -156,33 +156,28 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
-/// "Throughput (samples/s)"; "Cost (EUR a million samples, lower bounds, without all electricity)"
-std::string column_of(const FigureComparison& figure) {
-  return fmt::format("{} ({}{})", title_of(figure), figure.figure.unit, figure.note.empty() ? "" : ", " + figure.note);
-}
-/// "350 · +31.0 % (+29.7 to +32.3) · better": the figure over all workloads, its change against the reference, and what
-/// is claimed.
+/// "350, better: +31.0 % (+29.7 to +32.3)": the figure over all workloads, and its change against the reference.
 Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t reference) {
   const Ratio& ratio = figure.overall_reason.empty() ? figure.overall[s] : figure.rows.front().systems[s].ratio;
-  std::vector<std::string> parts;
-  if (const std::optional<double> own = words::geometric_mean(figure, s)) parts.push_back(si(*own));
-  if (s == reference) {
-    parts.emplace_back("the reference");
-    return {text::join(parts, ", "), "quiet"};
-  }
-  if (ratio.value) parts.push_back(words::change(ratio));
-  if (ratio.verdict != Claim::none) parts.push_back(words::verdict(ratio));
-  return {text::join(parts, ", "), !ratio.names_one() ? "quiet" : ratio.verdict == Claim::better ? "good" : "bad"};
+  const std::optional<double> own = words::geometric_mean(figure, s);
+  const std::string absolute = own ? si(*own) + ", " : "";
+  if (s == reference) return absolute + "the reference";
+  const std::string change = ratio.value ? ": " + words::change(ratio) : "";
+  return {absolute + words::verdict(ratio) + change,
+          !ratio.names_one()                 ? ""
+          : ratio.verdict == Claim::better ? "good"
+                                           : "bad"};
 }
 /// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
-  Table table(fmt::format("Each against {}, with 95 % intervals over {}", comparison.systems[comparison.reference].name,
+  Table table(fmt::format("Each system against {}, with 95 % intervals over {}", comparison.systems[comparison.reference].name,
                           comparison.replicates == Replicates::trials ? "the trials of one run" : "runs"),
               {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
-    table.head.push_back(column_of(figure));
+    table.head.push_back(fmt::format("{} ({}{})", title_of(figure), figure.figure.unit,
+                                     figure.note.empty() ? "" : ", " + figure.note));
     for (const RankedSystem& one : figure.ranking)
       if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
   }
@@ -235,11 +230,12 @@ void add_comparison(Page& page, const Comparison& comparison) {
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (std::size_t i = 0; i < comparison.answer.size(); ++i) {
     const bool is_bad = !comparison.compared || (i == 0 && !comparison.not_an_award.empty());
-    page.answer.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
+    auto& place = i < comparison.first_of_systems ? page.answer : page.grounds;
+    place.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
   }
   for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
     if (i < comparison.first_detail)
-      page.answer.emplace_back(comparison.rests_on[i], "rest");
+      page.grounds.emplace_back(comparison.rests_on[i]);
     else
       page.caveats.emplace_back(comparison.rests_on[i], "small");
   for (const Difference& d : comparison.differences)
