@@ -25,7 +25,8 @@ std::string html_chart_library();  ///< Chart.js; empty if the build had none
 
 namespace tw::results::page {
 
-/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note" or "quiet", shown by a sign as well as a colour. "small" of a caveat: build() folds all of them into one.
+/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note" or "quiet", shown by a sign as well
+/// as a colour. "small" of a caveat: build() folds all of them into one.
 struct Words {
   Words(std::string words = {}, std::string how = {}, std::string whole = {})
       : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}

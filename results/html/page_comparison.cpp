@@ -163,16 +163,18 @@ Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t r
   const std::string absolute = own ? si(*own) + ", " : "";
   if (s == reference) return absolute + "the reference";
   const std::string change = ratio.value ? ": " + words::change(ratio) : "";
-  return {absolute + words::verdict(ratio) + change,
+  return {absolute + words::verdict(ratio) + change + (ratio.verdict == Claim::single_run ? " over trials" : ""),
           !ratio.names_one()                 ? ""
           : ratio.verdict == Claim::better ? "good"
                                            : "bad"};
 }
 /// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
-  Table table(fmt::format("Each system against {}, with 95 % intervals over {}", comparison.systems[comparison.reference].name,
-                          comparison.replicates == Replicates::trials ? "the trials of one run" : "runs"),
-              {"System"});
+  const bool are_of_runs = comparison.replicates != Replicates::trials || !comparison.learned.empty();
+  const std::string caption = fmt::format("Each system against {}, with 95 % intervals{}",
+                                          comparison.systems[comparison.reference].name,
+                                          are_of_runs ? " over runs" : "");
+  Table table(caption, {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
