@@ -232,8 +232,8 @@ class Sentences {
           text::join(parts, "; "), one_run_decides_nothing()));
     }
     if (!open.empty())
-      said.push_back(fmt::format("Not decided: none is shown to be better than all others in {}.",
-                                 words::listed(open, "or")));
+      said.push_back(
+          fmt::format("Not decided: none is shown to be better than all others in {}.", words::listed(open, "or")));
     for (std::size_t s = 0; s < c_.systems.size() && !said.empty(); ++s)
       if (!compared.contains(s)) said.push_back(c_.systems[s].name + " is not compared.");
     if (!said.empty()) answer_.sentences.push_back(text::join(said, " "));
@@ -246,7 +246,8 @@ class Sentences {
     const std::optional<double> own = words::geometric_mean(figure, s),
                                 other = words::geometric_mean(figure, c_.reference);
     if (!own || !other) return {};
-    return fmt::format("{} {} {} {}{}", text::significant(*own), beside, text::significant(*other), unit, figure.note.empty() ? "" : " (" + figure.note + ")");
+    return fmt::format("{} {} {} {}{}", text::significant(*own), beside, text::significant(*other), unit,
+                       figure.note.empty() ? "" : " (" + figure.note + ")");
   }
 
   /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
@@ -333,7 +334,8 @@ class Sentences {
                                       none.empty() ? "" : ", but " + none));
     }
     if (!once.empty()) {
-      sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, words::listed(once)));
+      sentences.push_back(
+          fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, words::listed(once)));
       if (c_.systems.size() == 2) after.push_back(text::sentence(one_run_decides_nothing()));
     }
     if (shown.empty() && !none.empty())
@@ -342,8 +344,8 @@ class Sentences {
       sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, words::listed(figures),
                                       c_.systems.size() > 2 ? " against " + reference_ : "", why));
     for (const auto& [why, figures] : absent)
-      sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_, words::listed(figures), why,
-                                      why.ends_with('.') ? "" : "."));
+      sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_,
+                                      words::listed(figures), why, why.ends_with('.') ? "" : "."));
     if (sentences.empty()) return;
     answer_.sentences.push_back(sentences.front());
     for (std::string& sentence : after) answer_.sentences.push_back(std::move(sentence));

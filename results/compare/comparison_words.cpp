@@ -127,10 +127,9 @@ std::string no_verdict(const Report& report) {
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
   if (ratio.verdict != Claim::no_difference) return ratio.reason;
-  std::string text =
-      ratio.detectable
-          ? fmt::format("a difference of {} % would have shown", text::significant(100 * *ratio.detectable, 2))
-          : "";
+  std::string text = ratio.detectable ? fmt::format("a difference of {} % would have shown",
+                                                    text::significant(100 * *ratio.detectable, 2))
+                                      : "";
   if (ratio.needed)  // a block holds one run of each
     text += fmt::format("; {} {} {} of each would decide", *ratio.needed >= most_replicates ? "over" : "about",
                         *ratio.needed, replicates == Replicates::trials ? "trials" : "runs");

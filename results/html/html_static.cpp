@@ -100,10 +100,9 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
          (page.overview ? element("div", "overview", table(*page.overview)) : element("dl", "cards", cards)) + "\n" +
-         (grounds.empty() ? "" : element("div", "grounds", grounds) + "\n") +
-         element("ul", "caveats", caveats) + "\n" + (page.overview ? machines : "") +
-         element("p", "subtitle", for_text(page.subtitle)) + "\n" + element("section", "", tables, " id=\"static\"") +
-         "</main>\n" +
+         (grounds.empty() ? "" : element("div", "grounds", grounds) + "\n") + element("ul", "caveats", caveats) + "\n" +
+         (page.overview ? machines : "") + element("p", "subtitle", for_text(page.subtitle)) + "\n" +
+         element("section", "", tables, " id=\"static\"") + "</main>\n" +
          element("footer", "",
                  element("p", "", for_text("Made by " + made_by + ".")) +
                      element("p", "",

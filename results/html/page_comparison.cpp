@@ -164,22 +164,22 @@ Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t r
   if (s == reference) return absolute + "the reference";
   const std::string change = ratio.value ? ": " + words::change(ratio) : "";
   return {absolute + words::verdict(ratio) + change + (ratio.verdict == Claim::single_run ? " over trials" : ""),
-          !ratio.names_one()                 ? ""
+          !ratio.names_one()               ? ""
           : ratio.verdict == Claim::better ? "good"
                                            : "bad"};
 }
 /// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
   const bool are_of_runs = comparison.replicates != Replicates::trials || !comparison.learned.empty();
-  const std::string caption = fmt::format("Each system against {}, with 95 % intervals{}",
-                                          comparison.systems[comparison.reference].name,
-                                          are_of_runs ? " over runs" : "");
+  const std::string caption =
+      fmt::format("Each system against {}, with 95 % intervals{}", comparison.systems[comparison.reference].name,
+                  are_of_runs ? " over runs" : "");
   Table table(caption, {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
-    table.head.push_back(fmt::format("{} ({}{})", title_of(figure), figure.figure.unit,
-                                     figure.note.empty() ? "" : ", " + figure.note));
+    table.head.push_back(
+        fmt::format("{} ({}{})", title_of(figure), figure.figure.unit, figure.note.empty() ? "" : ", " + figure.note));
     for (const RankedSystem& one : figure.ranking)
       if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
   }

@@ -1,8 +1,9 @@
 // write_offers FOLDER: made-up offers that `trainwatt validate` finds good, for the tests of what is drawn of them.
 // offer1.json, offer2.json and offer3.json: each one GPU at five clocks, of which neither the fastest nor the slowest
 // takes least energy.
-// winner/ and undecided/: three machines in five runs each of two workloads, A/run-1/report.json to C/run-5/report.json.
-// In winner/ B is far faster than A, and C slower; in undecided/ the runs of each differ more than the machines do.
+// winner/ and undecided/: three machines in five runs each of two workloads, A/run-1/report.json to
+// C/run-5/report.json. In winner/ B is far faster than A, and C slower; in undecided/ the runs of each differ more than
+// the machines do.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -56,7 +57,8 @@ results::Record point(const results::Record& base, const std::string& domain, co
                       const Place& place, std::size_t at) {
   const double clock = place.clock.value_or(1980), share = clock / 1980;
   const double speed = machine.speed_factor * machine.run_factor * place.speed_factor * 410 * std::pow(share, 0.8);
-  const double joules = machine.energy_factor / std::sqrt(machine.run_factor) / place.speed_factor * 0.55 * (std::pow(share, 2) + 0.35 / share);
+  const double joules = machine.energy_factor / std::sqrt(machine.run_factor) / place.speed_factor * 0.55 *
+                        (std::pow(share, 2) + 0.35 / share);
   results::Record record = base;
   record.id = place.id;
   record.workload.device = "cuda", record.workload.precision = place.precision;
@@ -97,8 +99,7 @@ results::Record point(const results::Record& base, const std::string& domain, co
 results::Report report_of(const Machine& machine, const std::vector<Place>& places) {
   results::Report report = testing::sample_energy_report();
   const std::string run = machine.run == 0 ? "" : "-" + std::to_string(machine.run);
-  const std::string uuid = std::string("GPU-") + machine.name + "-0000-4000-8000-000000000000",
-                    domain = "nvml:" + uuid;
+  const std::string uuid = std::string("GPU-") + machine.name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
   const results::Record base = report.records[0];
   report.records.clear(), report.parts.reset();
   report.context.idle_power = {
