@@ -150,7 +150,8 @@ class Checker {
                         : all_inside ? "lies inside"
                         : is_outside ? "reaches inside"
                                      : "reaches outside");
-    if (ratio.detectable) text += fmt::format("; {} % is detectable", text::significant(100 * *ratio.detectable, 2));
+    if (ratio.detectable)
+      text += fmt::format("; a difference of {} % would have shown", text::significant(100 * *ratio.detectable, 2));
     add(rule, s, id, all_outside ? RuleState::violated : all_inside ? RuleState::kept : RuleState::undecided, text);
   }
   static std::string allowed(const BaselineRule& rule) {

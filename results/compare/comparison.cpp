@@ -428,10 +428,7 @@ class Comparer {
         continue;
       }
       ranked.push_back(s);
-      if (s == reference)
-        ratio = figure.rows[0].systems[s].ratio;
-      else
-        ratio = overall(figure, samples, weights, reference, s);
+      ratio = s == reference ? figure.rows[0].systems[s].ratio : overall(figure, samples, weights, reference, s);
     }
     rank(figure, samples, weights, ranked);
   }
@@ -440,9 +437,11 @@ class Comparer {
   void rank(FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
             const std::vector<double>& weights, const std::vector<std::size_t>& ranked) const {
     for (const std::size_t s : ranked) {
-      RankedSystem one{s, 1, false, figure.overall[s].value};
-      for (const std::size_t other : ranked)
-        one.rank += other != s && overall(figure, samples, weights, s, other).verdict == Claim::better;
+      RankedSystem one{s, 1, false, 0, figure.overall[s].value};
+      for (const std::size_t other : ranked) {
+        const Claim it = other == s ? Claim::none : overall(figure, samples, weights, s, other).verdict;
+        one.rank += it == Claim::better, one.beats += it == Claim::worse;
+      }
       figure.ranking.push_back(one);
     }
     const double sign = figure.figure.more_is_better ? -1 : 1;

@@ -142,6 +142,7 @@ struct RankedSystem {
   std::size_t system = 0;
   int rank = 1;
   bool tied = false;            ///< shares its rank
+  std::size_t beats = 0;        ///< than how many others it is shown to be better
   std::optional<double> ratio;  ///< overall, to the reference
 };
 /// A workload that a device cannot do: in no overall mean, whichever system lacks it.
@@ -210,6 +211,7 @@ struct Comparison {
   std::string currency;
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
+  std::size_t first_of_systems = 0;     ///< from this sentence of several systems' answer on each is of one system
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
   bool is_tender = false;               ///< runs of a kit, or compared with one

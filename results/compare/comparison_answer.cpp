@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "results/compare/comparison_words.hpp"
@@ -113,7 +114,7 @@ std::string looked(const Ratio& r, const Phrase& phrase) {
 
 struct Answer {
   std::vector<std::string> sentences, rests_on;
-  std::size_t first_detail = 0;
+  std::size_t first_of_systems = 0, first_detail = 0;
 };
 
 class Sentences {
@@ -121,14 +122,19 @@ class Sentences {
   explicit Sentences(const Comparison& comparison) : c_(comparison), reference_(c_.systems[c_.reference].name) {}
 
   Answer write() {
-    if (c_.figures.empty()) return {{why_no_figure()}, {}};
-    if (c_.systems.size() > 2)
-      for (const FigureComparison& figure : c_.figures) add_order(figure);
+    if (c_.figures.empty()) return {{why_no_figure()}, {}, 1};
+    const bool are_several = c_.systems.size() > 2;
+    if (are_several) add_conclusion();
+    answer_.first_of_systems = answer_.sentences.size();
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
       if (s != c_.reference) add_system(s);
     for (std::string& line : words::grounds(c_)) add_line(std::move(line));
+    if (are_several) answer_.first_detail = answer_.rests_on.size();
     for (std::string& line : would_show_) add_line(std::move(line));
-    answer_.first_detail = answer_.rests_on.size();
+    if (!are_several) {
+      answer_.first_detail = answer_.rests_on.size();
+      answer_.first_of_systems = answer_.sentences.size();
+    }
     add_learned();
     add_workloads();
     return std::move(answer_);
@@ -152,38 +158,96 @@ class Sentences {
     if (std::ranges::find(answer_.rests_on, line) == answer_.rests_on.end())
       answer_.rests_on.push_back(std::move(line));
   }
-  void add_order(const FigureComparison& figure) {
-    if (figure.ranking.size() < 3) return;
-    const std::string order = words::ranking(figure, c_);
+  /// The systems that were run once.
+  std::vector<std::size_t> run_once() const {
     std::vector<std::size_t> once;
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
       if (c_.systems[s].started_at.size() == 1) once.push_back(s);
-    std::string of;
-    if (is_single(figure))
-      of = once.size() == c_.systems.size() ? "In this one run of each, by "
-                                            : fmt::format("With one run of {}, by ", words::names(c_, once));
-    answer_.sentences.push_back(fmt::format("{}{}: {}.", of.empty() ? "By " : of, figure.figure.name, order));
+    return once;
+  }
+  std::string one_run_decides_nothing() const {
+    const bool is_each = run_once().size() == c_.systems.size();
+    return fmt::format("one run{} decides nothing: {}", is_each ? " of each" : "",
+                       words::single_run().substr(std::string("one run: ").size()));
   }
 
-  /// The system's figure and the reference's: geometric means over runs and, weighted, over workloads, as the overall
-  /// ratio is. Nullopt if one lacks any.
-  std::optional<std::pair<double, double>> absolute(const FigureComparison& figure, std::size_t s) const {
-    double of_system = 0, of_reference = 0;
-    for (const ComparedRow& row : figure.rows) {
-      if (!(row.weight > 0)) continue;
-      const std::optional<double>&own = row.systems[s].geometric, &other = row.systems[c_.reference].geometric;
-      if (!own || !other) return std::nullopt;
-      of_system += row.weight * std::log(*own), of_reference += row.weight * std::log(*other);
+  /// " (399 against 305 and 295 samples/s)": the first of a ranking against all others, of many against the next one
+  std::string against_others(const FigureComparison& figure) const {
+    constexpr std::size_t most = 3;
+    std::vector<std::string> figures;
+    for (const RankedSystem& one : figure.ranking) {
+      const std::optional<double> own = words::geometric_mean(figure, one.system);
+      if (!own) return {};
+      figures.push_back(text::si(*own));
     }
-    return std::pair(std::exp(of_system), std::exp(of_reference));
+    const std::string first = figures.front();
+    figures.erase(figures.begin());
+    const bool are_many = figures.size() > most;
+    const std::string unit = figure.figure.is_cost() ? c_.currency : words::unit(figure);
+    return fmt::format(" ({} against {} {}{})", first, are_many ? figures.front() : words::listed(figures), unit,
+                       are_many ? " of the next" : "");
   }
+  /// Of several systems, which is better than all others, and in what; which only looked so in single runs; and in
+  /// what none is shown to be.
+  void add_conclusion() {
+    std::vector<std::pair<std::string, std::vector<std::string>>> best, looked_best;  // who, figures
+    const auto add_to = [](auto& all, const std::string& who, const std::string& what) {
+      auto found = std::ranges::find(all, who, [](const auto& one) { return one.first; });
+      if (found == all.end()) found = all.insert(all.end(), {who, {}});
+      found->second.push_back(what);
+    };
+    std::vector<std::string> open, orders;
+    std::set<std::size_t> compared;
+    for (const FigureComparison& figure : c_.figures) {
+      if (figure.ranking.size() < 2) continue;
+      const RankedSystem& first = figure.ranking.front();
+      const std::string noun = phrase_of(figure).noun;
+      std::vector<std::string> others;
+      for (const RankedSystem& one : figure.ranking) {
+        compared.insert(one.system);
+        if (one.system != first.system) others.push_back(c_.systems[one.system].name);
+      }
+      if (first.beats == others.size())
+        add_to(best, fmt::format("{} is better than {}", c_.systems[first.system].name, words::listed(others)),
+               noun + against_others(figure));
+      else if (is_single(figure))
+        add_to(looked_best, c_.systems[first.system].name, noun + against_others(figure));
+      else
+        open.push_back(noun);
+      const bool is_partly_open =
+          figure.ranking.back().rank > 1 && std::ranges::any_of(figure.ranking, &RankedSystem::tied);
+      if (is_partly_open) orders.push_back(fmt::format("By {}: {}.", figure.figure.name, words::ranking(figure, c_)));
+    }
+    std::vector<std::string> parts, said;
+    for (const auto& [who, figures] : best) parts.push_back(fmt::format("{} in {}", who, words::listed(figures)));
+    if (!parts.empty()) said.push_back(text::join(parts, "; ") + ".");
+    parts.clear();
+    for (const auto& [who, figures] : looked_best)
+      parts.push_back(fmt::format("{} was best in {}", who, words::listed(figures)));
+    if (!parts.empty()) {
+      const std::vector<std::size_t> once = run_once();
+      said.push_back(fmt::format(
+          "{}, {}, but {}.",
+          once.size() == c_.systems.size() ? "In this one run of each" : "With one run of " + words::names(c_, once),
+          text::join(parts, "; "), one_run_decides_nothing()));
+    }
+    if (!open.empty())
+      said.push_back(
+          fmt::format("Not decided: none is shown to be better than all others in {}.", words::listed(open, "or")));
+    for (std::size_t s = 0; s < c_.systems.size() && !said.empty(); ++s)
+      if (!compared.contains(s)) said.push_back(c_.systems[s].name + " is not compared.");
+    if (!said.empty()) answer_.sentences.push_back(text::join(said, " "));
+    for (std::string& order : orders) answer_.sentences.push_back(std::move(order));
+  }
+
   /// "6.14 instead of 6.52 EUR a million samples"; empty if there is none.
   std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside,
                              const std::string& unit) const {
-    const auto both = absolute(figure, s);
-    if (!both) return {};
-    return fmt::format("{} {} {} {}{}", text::significant(both->first), beside, text::significant(both->second),
-                       unit, figure.note.empty() ? "" : " (" + figure.note + ")");
+    const std::optional<double> own = words::geometric_mean(figure, s),
+                                other = words::geometric_mean(figure, c_.reference);
+    if (!own || !other) return {};
+    return fmt::format("{} {} {} {}{}", text::significant(*own), beside, text::significant(*other), unit,
+                       figure.note.empty() ? "" : " (" + figure.note + ")");
   }
 
   /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
@@ -216,10 +280,6 @@ class Sentences {
     const bool is_more = *r.value >= 1;
     return fmt::format("{} to {}", percent(is_more ? *r.low : *r.high), percent(is_more ? *r.high : *r.low));
   }
-  static std::string joined(const std::vector<std::string>& parts) {
-    if (parts.size() < 2) return parts.empty() ? "" : parts[0];
-    return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
-  }
   /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR, -5.9 %, -9.0 to +0.5)"
   std::string undecided(const FigureComparison& figure, std::size_t s) const {
     const std::string unit = figure.figure.is_cost() ? c_.currency : words::unit(figure);
@@ -231,10 +291,10 @@ class Sentences {
                        ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
   }
 
-  /// One sentence of what is shown, else of what was seen, else of why nothing is compared; the rest in lines below.
+  /// A sentence of what is shown, of what was seen, and of why nothing is compared.
   void add_system(std::size_t s) {
     const std::string& name = c_.systems[s].name;
-    std::vector<std::string> shown, won, lost, once, same, more, sentences;
+    std::vector<std::string> shown, won, lost, once, same, after, sentences;
     using Reasons = std::vector<std::pair<std::string, std::vector<std::string>>>;
     Reasons open, absent;  // by reason, figures
     const auto add_to = [](Reasons& reasons, const std::string& why, std::string what) {
@@ -267,28 +327,29 @@ class Sentences {
       }
     }
     const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";
-    const std::string none = same.empty() ? "" : "no difference is shown in " + joined(same);
+    const std::string none = same.empty() ? "" : "no difference is shown in " + words::listed(same);
     if (!shown.empty()) {
       const std::string who = winner(s, won, lost, names_reference);
-      sentences.push_back(fmt::format("{}: {} {}{}.", who, lost.empty() ? "it" : name, joined(shown),
+      sentences.push_back(fmt::format("{}: {} {}{}.", who, lost.empty() ? "it" : name, words::listed(shown),
                                       none.empty() ? "" : ", but " + none));
     }
     if (!once.empty()) {
-      sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, joined(once)));
-      more.push_back("This decides nothing: " + words::single_run().substr(std::string("one run: ").size()) + ".");
+      sentences.push_back(
+          fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, words::listed(once)));
+      if (c_.systems.size() == 2) after.push_back(text::sentence(one_run_decides_nothing()));
     }
     if (shown.empty() && !none.empty())
       sentences.push_back(fmt::format("Between {} and {} {}.", name, reference_, none));
     for (const auto& [why, figures] : open)
-      sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, joined(figures),
+      sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, words::listed(figures),
                                       c_.systems.size() > 2 ? " against " + reference_ : "", why));
     for (const auto& [why, figures] : absent)
-      sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_, joined(figures), why,
-                                      why.ends_with('.') ? "" : "."));
+      sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_,
+                                      words::listed(figures), why, why.ends_with('.') ? "" : "."));
     if (sentences.empty()) return;
     answer_.sentences.push_back(sentences.front());
-    for (std::size_t i = 1; i < sentences.size(); ++i) add_line(sentences[i]);
-    for (std::string& line : more) add_line(std::move(line));
+    for (std::string& sentence : after) answer_.sentences.push_back(std::move(sentence));
+    for (std::size_t i = 1; i < sentences.size(); ++i) answer_.sentences.push_back(sentences[i]);
     const bool can_repeat =
         std::ranges::any_of(open, [](const auto& one) { return one.first.find("scripts/repeat") != one.first.npos; });
     if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
@@ -302,8 +363,8 @@ class Sentences {
     const bool is_all = won.size() == c_.figures.size() || lost.size() == c_.figures.size();
     std::string text = first + " is better";
     if (c_.systems.size() > 2 || !names_reference) text += " than " + second;
-    if (!is_all) text += " in " + joined(won.empty() ? lost : won);
-    if (!won.empty() && !lost.empty()) text += fmt::format(", {} in {}", second, joined(lost));
+    if (!is_all) text += " in " + words::listed(won.empty() ? lost : won);
+    if (!won.empty() && !lost.empty()) text += fmt::format(", {} in {}", second, words::listed(lost));
     return text;
   }
   /// "In this one run of each"; "In one run of B" against several of the other.
@@ -324,7 +385,7 @@ class Sentences {
                            without.empty()
                                ? ""
                                : fmt::format(" No verdict is given in {}: not every system has earlier runs with it.",
-                                             joined(without))));
+                                             words::listed(without))));
     }
   }
   /// In how many workloads who is better, and which are in no mean.
@@ -357,9 +418,11 @@ bool Comparison::names_one() const {
 void add_answer(Comparison& comparison) {
   Answer answer = Sentences(comparison).write();
   comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
-  comparison.first_detail = answer.first_detail;
-  if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty())
+  comparison.first_detail = answer.first_detail, comparison.first_of_systems = answer.first_of_systems;
+  if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty()) {
     comparison.answer.insert(comparison.answer.begin(), not_one);
+    ++comparison.first_of_systems;
+  }
 }
 
 }  // namespace tw::results

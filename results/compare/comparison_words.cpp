@@ -67,7 +67,9 @@ std::string change(const Ratio& ratio) {
   return change(*ratio.value) + (ends.empty() ? "" : " " + ends);
 }
 
-static const char* name_of(Claim verdict) { return verdict == Claim::single_run ? "one run" : to_string(verdict); }
+static const char* name_of(Claim verdict) {
+  return verdict == Claim::single_run || verdict == Claim::no_claim ? "not decided" : to_string(verdict);
+}
 std::string verdict(const Ratio& ratio) { return name_of(ratio.verdict); }
 
 std::string unit(const FigureComparison& figure) {
@@ -125,11 +127,12 @@ std::string no_verdict(const Report& report) {
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
   if (ratio.verdict != Claim::no_difference) return ratio.reason;
-  std::string text =
-      ratio.detectable ? fmt::format("{} % is detectable", text::significant(100 * *ratio.detectable, 2)) : "";
-  if (ratio.needed)
-    text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about",
-                        *ratio.needed, noun(replicates));
+  std::string text = ratio.detectable ? fmt::format("a difference of {} % would have shown",
+                                                    text::significant(100 * *ratio.detectable, 2))
+                                      : "";
+  if (ratio.needed)  // a block holds one run of each
+    text += fmt::format("; {} {} {} of each would decide", *ratio.needed >= most_replicates ? "over" : "about",
+                        *ratio.needed, replicates == Replicates::trials ? "trials" : "runs");
   return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
 }
 
@@ -284,17 +287,16 @@ std::string names(const Comparison& comparison, const std::vector<std::size_t>& 
 
 std::string split(const FigureComparison& figure, std::size_t system) {
   std::size_t all = 0;
-  std::map<Claim, std::size_t> counts;
+  std::map<std::string, std::size_t> counts;
   for (const ComparedRow& row : figure.rows) {
     if (!(row.weight > 0)) continue;
     ++all;
-    ++counts[row.systems[system].ratio.verdict];
+    const Claim verdict = row.systems[system].ratio.verdict;
+    if (verdict != Claim::none && verdict != Claim::reference) ++counts[name_of(verdict)];
   }
   if (all < 2) return {};
   std::vector<std::string> parts;
-  for (const auto& [verdict, count] : counts)
-    if (verdict != Claim::none && verdict != Claim::reference)
-      parts.push_back(fmt::format("{} in {}", name_of(verdict), count));
+  for (const auto& [verdict, count] : counts) parts.push_back(fmt::format("{} in {}", verdict, count));
   return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
 }
 
@@ -325,18 +327,37 @@ std::string ranking_note(const FigureComparison& figure) {
 }
 
 std::string ranking(const FigureComparison& figure, const Comparison& comparison) {
+  const auto said = [&](const RankedSystem& one) {
+    const std::string& name = comparison.systems[one.system].name;
+    if (one.system == comparison.reference || !one.ratio) return name;
+    const std::string ends = one.tied ? interval(figure.overall[one.system]) : "";
+    return fmt::format("{} ({}{})", name, change(*one.ratio),
+                       ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
+  };
   std::vector<std::string> places;
-  for (std::size_t i = 0; i < figure.ranking.size(); ++i) {
-    const RankedSystem& one = figure.ranking[i];
-    const std::string entry = comparison.systems[one.system].name +
-                              (one.system == comparison.reference || !one.ratio ? "" : " (" + change(*one.ratio) + ")");
-    if (i > 0 && figure.ranking[i - 1].rank == one.rank)
-      places.back() += " = " + entry;
-    else
-      places.push_back(fmt::format("{}. {}", one.rank, entry));
+  for (auto one = figure.ranking.begin(); one != figure.ranking.end();) {
+    const int rank = one->rank;
+    std::vector<std::string> alike;
+    for (; one != figure.ranking.end() && one->rank == rank; ++one) alike.push_back(said(*one));
+    places.push_back(fmt::format("{}. {}{}", rank, alike.size() > 1 ? "not decided between " : "", listed(alike)));
   }
-  const bool tied = std::ranges::any_of(figure.ranking, &RankedSystem::tied);
-  return fmt::format("{}{}", fmt::join(places, "; "), tied ? "; = is the same rank: no interval separates them" : "");
+  return fmt::format("{}", fmt::join(places, "; "));
+}
+
+std::string listed(const std::vector<std::string>& parts, const char* last) {
+  if (parts.size() < 2) return parts.empty() ? "" : parts[0];
+  return fmt::format("{} {} {}", fmt::join(parts.begin(), parts.end() - 1, ", "), last, parts.back());
+}
+
+std::optional<double> geometric_mean(const FigureComparison& figure, std::size_t system) {
+  double sum = 0, weights = 0;
+  for (const ComparedRow& row : figure.rows) {
+    if (!(row.weight > 0)) continue;
+    const std::optional<double>& own = row.systems[system].geometric;
+    if (!own) return std::nullopt;
+    sum += row.weight * std::log(*own), weights += row.weight;
+  }
+  return weights > 0 ? std::optional(std::exp(sum / weights)) : std::nullopt;
 }
 
 std::string means(const FigureComparison& figure, const Comparison& comparison) {

@@ -17,11 +17,12 @@ std::string change(double ratio);
 std::string change(const Ratio& ratio);
 /// The part in brackets: "(+10.1 to +14.5)"; empty if there is none
 std::string interval(const Ratio& ratio);
-/// The verdict for people: "better", "one run"
+/// The verdict for people: "better", "not decided" (of single runs, and where nothing is claimed)
 std::string verdict(const Ratio& ratio);
 /// "samples/s", "package samples/J"
 std::string unit(const FigureComparison& figure);
-/// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty if nothing.
+/// What a verdict leaves open, for people: "a difference of 5 % would have shown; about 43 runs of each would decide".
+/// Empty if nothing.
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
@@ -89,7 +90,12 @@ std::string split(const FigureComparison& figure, std::size_t system);
 std::string left_out(const FigureComparison& figure, const Comparison& comparison);
 /// What a ranking of so many systems does not correct for; empty of two.
 std::string ranking_note(const FigureComparison& figure);
-/// "1. C (+12.0 %); 2. A = B (-0.50 %); = shares a rank: their intervals overlap"
+/// "A, B and C"
+std::string listed(const std::vector<std::string>& parts, const char* last = "and");
+/// A system's figure over all workloads: the weighted geometric mean, whose ratio the overall ratio is. Nullopt if it
+/// lacks one.
+std::optional<double> geometric_mean(const FigureComparison& figure, std::size_t system);
+/// "1. C (+12.0 %); 2. not decided between A and B (-0.50 %, -2.00 to +1.00)"
 std::string ranking(const FigureComparison& figure, const Comparison& comparison);
 /// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
 /// which they are, and why. Empty if none does.
@@ -102,8 +108,8 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 namespace tw::results {
 
 /// The answer first: one sentence for each system, with what it costs or gives before how much that is in per cent, or
-/// why nothing is decided; of more than two systems the order by each figure before that; before all of it why a tender
-/// cannot be awarded. Then, in short lines, what it rests on.
+/// why nothing is decided; of more than two systems before that which is better than all others, and in what; before
+/// all of it why a tender cannot be awarded. Then, in short lines, what it rests on.
 void add_answer(Comparison& comparison);
 
 }  // namespace tw::results

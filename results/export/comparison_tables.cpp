@@ -43,14 +43,10 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
     for (std::size_t s = 0; s < f.overall.size(); ++s) row("**overall** (geometric mean)", "1", s, "", f.overall[s]);
   for (const std::string& note : {words::means(f, c), words::left_out(f, c)})
     if (!note.empty()) out += "\n" + cells::markdown(note) + ".\n";
-  if (f.ranking.size() > 1 && std::ranges::any_of(f.overall, &Ratio::is_decided)) {
-    std::vector<std::string> places;
-    for (const RankedSystem& one : f.ranking)
-      places.push_back(
-          fmt::format("{}{} {}", one.rank, one.tied ? " (shared)" : "", cells::markdown(c.systems[one.system].name)));
+  if (f.ranking.size() > 2 || (f.ranking.size() == 2 && std::ranges::any_of(f.overall, &Ratio::is_decided))) {
     const std::string note = words::ranking_note(f);
-    out += fmt::format("\nRanking: {}. Systems whose intervals overlap share a rank{}.\n", fmt::join(places, ", "),
-                       note.empty() ? "" : "; " + cells::markdown(note));
+    out += fmt::format("\nRanking: {}.{}\n", cells::markdown(words::ranking(f, c)),
+                       note.empty() ? "" : " " + cells::markdown(text::sentence(note)));
   }
   return out;
 }

@@ -93,10 +93,12 @@ std::string made_by() {
 }
 
 Json json_of(const Page& page) {
-  return {{"kind", page.kind},         {"title", page.title},       {"subtitle", page.subtitle},
-          {"machines", page.machines}, {"answer", page.answer},     {"caveats", page.caveats},
-          {"cards", page.cards},       {"sections", page.sections}, {"records", page.records},
-          {"made_by", made_by()}};
+  return {{"kind", page.kind},         {"title", page.title},
+          {"subtitle", page.subtitle}, {"machines", page.machines},
+          {"answer", page.answer},     {"caveats", page.caveats},
+          {"grounds", page.grounds},   {"overview", page.overview ? Json(*page.overview) : Json()},
+          {"cards", page.cards},       {"sections", page.sections},
+          {"records", page.records},   {"made_by", made_by()}};
 }
 
 /// JSON that ends no script element and begins no comment in one (HTML, "script data state"), whatever its strings

@@ -85,12 +85,12 @@ std::string for_text(const std::string& raw) {
 
 std::string static_html(const Page& page, const std::string& made_by) {
   std::string head = element("p", "kind", for_text("trainwatt " + page.kind)) + element("h1", "", for_text(page.title));
-  if (!page.machines.empty()) {
-    std::string machines;
-    for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
-    head += element("ul", "machines", machines);
-  }
-  std::string answer, cards, caveats, tables;
+  std::string machines;
+  for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
+  if (!machines.empty()) machines = element("ul", "machines", machines);
+  if (!page.overview) head += machines;  // of a comparison the answer comes first
+  std::string answer, grounds, cards, caveats, tables;
+  for (const Words& line : page.grounds) grounds += with_more("p", line);
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
     cards += element("div", "card",
@@ -99,9 +99,10 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Words& line : page.caveats) caveats += with_more("li", line);
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
-         element("dl", "cards", cards) + "\n" + element("ul", "caveats", caveats) + "\n" +
-         element("p", "subtitle", for_text(page.subtitle)) + "\n" + element("section", "", tables, " id=\"static\"") +
-         "</main>\n" +
+         (page.overview ? element("div", "overview", table(*page.overview)) : element("dl", "cards", cards)) + "\n" +
+         (grounds.empty() ? "" : element("div", "grounds", grounds) + "\n") + element("ul", "caveats", caveats) + "\n" +
+         (page.overview ? machines : "") + element("p", "subtitle", for_text(page.subtitle)) + "\n" +
+         element("section", "", tables, " id=\"static\"") + "</main>\n" +
          element("footer", "",
                  element("p", "", for_text("Made by " + made_by + ".")) +
                      element("p", "",

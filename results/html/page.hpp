@@ -25,8 +25,8 @@ std::string html_chart_library();  ///< Chart.js; empty if the build had none
 
 namespace tw::results::page {
 
-/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note", "quiet", or in the answer "rest" for a
-/// short line below it; shown by a sign as well as a colour. "small" of a caveat: build() folds all of them into one.
+/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note" or "quiet", shown by a sign as well
+/// as a colour. "small" of a caveat: build() folds all of them into one.
 struct Words {
   Words(std::string words = {}, std::string how = {}, std::string whole = {})
       : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}
@@ -104,7 +104,9 @@ struct Page {
   std::string kind, title, subtitle;  ///< "report" or "comparison"
   std::vector<std::string> machines;  ///< "1 node (AMD EPYC 7502P), 2 processes"; of a comparison "A: 1 …"
   std::vector<Words> answer, caveats;
-  std::vector<Card> cards;
+  std::optional<Table> overview;  ///< of a comparison, behind the answer: what the answer says, for each system
+  std::vector<Words> grounds;     ///< of a comparison, behind the overview: each system in words, runs and prices
+  std::vector<Card> cards;        ///< of a report
   std::vector<Section> sections;
   /// What a reader without scripts has, beside the answer: the tables that the charts are of, charts' own among them.
   std::vector<Table> main_tables;

@@ -158,14 +158,17 @@
       make("details", {}, make("summary", {}, "Not in this report: " + sections.map(one => one.title).join("; ")), list)));
   }
 
+  function draw(one) {
+    if (one.chart) one.chart.destroy();
+    one.chart = null;
+    if (one.canvas.closest("details:not([open])")) return;  // drawn when it is opened: what is hidden has no width
+    one.chart = drawing.draw(one.canvas, one.spec, one.say, one.legend);
+    one.canvas.dataset.drawn = String(drawing.drawn(one.chart));
+  }
   function redraw() {
     if (!hasCharts) return;
     drawing.readInk();
-    for (const one of live) {
-      if (one.chart) one.chart.destroy();
-      one.chart = drawing.draw(one.canvas, one.spec, one.say, one.legend);
-      one.canvas.dataset.drawn = String(drawing.drawn(one.chart));
-    }
+    live.forEach(draw);
   }
 
   function build() {
@@ -179,8 +182,14 @@
     for (const card of data.cards)
       cards.append(make("div", { class: "card" }, text(make("dt"), card.label), text(make("dd", { class: "value" }), card.value), text(make("dd", { class: "detail" }), card.detail)));
     const machines = data.machines.length ? make("ul", { class: "machines" }, ...data.machines.map(one => make("li", {}, one))) : null;
-    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), machines));
-    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, cards, caveats, make("p", { class: "subtitle" }, data.subtitle));
+    const overview = data.overview ? make("div", { class: "overview" }, tableBlock(data.overview)) : null;
+    // Of a comparison the answer comes first, before what the machines are.
+    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), overview ? null : machines));
+    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, overview || cards);
+    if (data.grounds.length) main.append(make("div", { class: "grounds" }, ...data.grounds.map(line => words("p", line))));
+    main.append(caveats);
+    if (overview && machines) main.append(machines);
+    main.append(make("p", { class: "subtitle" }, data.subtitle));
     const nav = make("nav", { "aria-label": "Sections" }, links);
     main.append(nav);
     if (!hasCharts)
@@ -206,7 +215,8 @@
     Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
     redraw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    addEventListener("beforeprint", () => { root.classList.add("paper"); redraw(); for (const d of document.querySelectorAll("details")) d.open = true; });
+    addEventListener("beforeprint", () => { root.classList.add("paper"); for (const d of document.querySelectorAll("details")) d.open = true; redraw(); });
+    addEventListener("toggle", event => live.filter(one => !one.chart && event.target.contains(one.canvas)).forEach(draw), true);
     addEventListener("afterprint", () => { root.classList.remove("paper"); redraw(); });
   }
   const speed = document.getElementById("speed");

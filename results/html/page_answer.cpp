@@ -189,8 +189,16 @@ void keep_units_on_their_lines(Page& page) {
   const auto keep_all = [&](std::vector<Words>& lines) {
     for (Words& line : lines) keep(line.text), std::ranges::for_each(line.more, keep);
   };
-  keep_all(page.answer), keep_all(page.caveats), keep(page.subtitle);
+  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle);
+  if (page.overview) std::ranges::for_each(page.overview->rows, keep_all);
   for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
+}
+
+/// Of a comparison, what each report says of itself is behind its title until asked for; speed is not.
+void fold_details(Page& page) {
+  static const std::set<std::string> details = {"energy", "scaling", "phases",   "learning", "telemetry",
+                                                "points", "ledger",  "verdicts", "rules",    "provenance"};
+  for (Section& section : page.sections) section.folded = section.folded || details.contains(section.id);
 }
 
 /// A page that names no winner, or is no award to the one it names, has no green tick: it would look like one.
@@ -202,6 +210,8 @@ void take_ticks_off(Page& page) {
     for (std::vector<Words>& row : table.rows) std::ranges::for_each(row, plain);
   };
   std::ranges::for_each(page.answer, plain);
+  std::ranges::for_each(page.grounds, plain);
+  if (page.overview) of_table(*page.overview);
   std::ranges::for_each(page.caveats, plain);
   for (Section& section : page.sections)
     for (Block& block : section.blocks) {
@@ -282,6 +292,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
        {speed_section, energy_section, scaling_section, phases_section, learning_section, telemetry_section,
         points_section, ledger_section, verdicts_section, rules_section, provenance_section})
     page.sections.push_back(section(systems));
+  if (comparison != nullptr) fold_details(page);
   if (comparison != nullptr && (!comparison->names_one() || !comparison->not_an_award.empty())) take_ticks_off(page);
   keep_units_on_their_lines(page);
   const auto take = [&](const std::string& id) {
@@ -294,7 +305,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   };
   if (comparison != nullptr) take("ratios");
   take("points");
-  for (std::size_t i = 1; i < page.main_tables.size(); ++i) page.main_tables[i].folded = true;
+  for (std::size_t i = page.overview ? 0 : 1; i < page.main_tables.size(); ++i) page.main_tables[i].folded = true;
   return page;
 }
 

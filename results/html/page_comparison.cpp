@@ -27,11 +27,6 @@ std::string ratio_words(const Ratio& ratio) {
   if (!ratio.value) return to_string(ratio.verdict == Claim::none ? Claim::absent : ratio.verdict);
   return ratio.verdict == Claim::reference ? "" : words::change(ratio);
 }
-/// "+20.1 to +26.2, better"
-std::string tile_words(const Ratio& ratio) {
-  const std::string ends = words::interval(ratio);
-  return (ends.empty() ? "" : ends.substr(1, ends.size() - 2) + ", ") + words::verdict(ratio);
-}
 Words verdict_words(const Ratio& ratio) {
   const Claim v = ratio.verdict;
   const std::string look = v == Claim::better                                ? "good"
@@ -149,7 +144,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 
 Section comparability(const Comparison& comparison) {
   Section section{"comparability", "What differs",
-                  "Each difference to " + comparison.systems[comparison.reference].name + "."};
+                  fmt::format("Each difference to {}: {}.", comparison.systems[comparison.reference].name,
+                              words::comparability(comparison))};
   Table table("Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"});
   for (const Difference& d : comparison.differences)
     table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
@@ -160,15 +156,30 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
-/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads,
-/// of one workload the figure itself, too. Only what is claimed is called good or bad.
+/// "350, better: +31.0 % (+29.7 to +32.3)": the figure over all workloads, and its change against the reference.
+Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t reference) {
+  const Ratio& ratio = figure.overall_reason.empty() ? figure.overall[s] : figure.rows.front().systems[s].ratio;
+  const std::optional<double> own = words::geometric_mean(figure, s);
+  const std::string absolute = own ? si(*own) + ", " : "";
+  if (s == reference) return absolute + "the reference";
+  const std::string change = ratio.value ? ": " + words::change(ratio) : "";
+  return {absolute + words::verdict(ratio) + change + (ratio.verdict == Claim::single_run ? " over trials" : ""),
+          !ratio.names_one()               ? ""
+          : ratio.verdict == Claim::better ? "good"
+                                           : "bad"};
+}
+/// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
-  const std::string& reference = comparison.systems[comparison.reference].name;
-  Table table("At a glance, against " + reference, {"System"});
+  const bool are_of_runs = comparison.replicates != Replicates::trials || !comparison.learned.empty();
+  const std::string caption =
+      fmt::format("Each system against {}, with 95 % intervals{}", comparison.systems[comparison.reference].name,
+                  are_of_runs ? " over runs" : "");
+  Table table(caption, {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
-    table.head.push_back(title_of(figure) + (figure.rows.size() == 1 ? ", " + figure.figure.unit : ""));
+    table.head.push_back(
+        fmt::format("{} ({}{})", title_of(figure), figure.figure.unit, figure.note.empty() ? "" : ", " + figure.note));
     for (const RankedSystem& one : figure.ranking)
       if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
   }
@@ -176,23 +187,8 @@ Table overview(const Comparison& comparison) {
     if (std::ranges::find(order, s) == order.end()) order.push_back(s);
   for (const std::size_t s : order) {
     std::vector<Words> row = {comparison.systems[s].name};
-    for (const FigureComparison& figure : comparison.figures) {
-      if (figure.rows.empty()) continue;
-      const bool is_one = figure.rows.size() == 1;
-      const ComparedCell& own = figure.rows.front().systems[s];
-      const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
-      const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
-      const std::string change = s == comparison.reference ? "reference"
-                                 : ratio.value             ? words::change(*ratio.value)
-                                                           : "absent";
-      const bool is_claimed = ratio.names_one();
-      const std::string verdict =
-          s == comparison.reference || ratio.verdict == Claim::none ? "" : ", " + words::verdict(ratio);
-      row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
-                       !is_claimed || s == comparison.reference ? "quiet"
-                       : ratio.verdict == Claim::better         ? "good"
-                                                                : "bad");
-    }
+    for (const FigureComparison& figure : comparison.figures)
+      if (!figure.rows.empty()) row.push_back(overview_cell(figure, s, comparison.reference));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -202,7 +198,6 @@ Section ratios(const Comparison& comparison) {
   const bool names_one = comparison.names_one();
   Section section{"ratios",
                   names_one ? "Which is better, and by how much" : "How they differ; none is shown to be better", ""};
-  if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
@@ -212,7 +207,7 @@ Section ratios(const Comparison& comparison) {
       Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"});
       for (const RankedSystem& one : figure.ranking) {
         const bool has_change = one.ratio && one.system != comparison.reference;
-        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (tied)" : ""),
+        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (not decided)" : ""),
                                 comparison.systems[one.system].name,
                                 number(has_change ? words::change(figure.overall[one.system]) : "")});
       }
@@ -231,41 +226,20 @@ void add_comparison(Page& page, const Comparison& comparison) {
   for (const ComparedSystem& system : comparison.systems) names.push_back(system.name);
   std::vector<std::string> others = names;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
-  page.title = text::join(others, ", ") + " against " + names[comparison.reference];
+  page.title = names.size() == 2 ? others.front() + " against " + names[comparison.reference]
+                                 : words::listed(names) + " compared";
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (std::size_t i = 0; i < comparison.answer.size(); ++i) {
     const bool is_bad = !comparison.compared || (i == 0 && !comparison.not_an_award.empty());
-    page.answer.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
+    auto& place = i < comparison.first_of_systems ? page.answer : page.grounds;
+    place.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
   }
   for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
     if (i < comparison.first_detail)
-      page.answer.emplace_back(comparison.rests_on[i], "rest");
+      page.grounds.emplace_back(comparison.rests_on[i]);
     else
       page.caveats.emplace_back(comparison.rests_on[i], "small");
-  constexpr std::size_t most_cards = 3;  // of a figure
-  for (const FigureComparison& figure : comparison.figures) {
-    std::size_t shown = 0, more = 0;
-    for (const RankedSystem& one : figure.ranking) {  // the best first
-      const Ratio& ratio = figure.overall[one.system];
-      if (one.system == comparison.reference || !ratio.value) continue;
-      if (shown == most_cards) {
-        ++more;
-        continue;
-      }
-      ++shown;
-      page.cards.push_back(
-          {title_of(figure) + ", " + names[one.system], words::change(*ratio.value), tile_words(ratio)});
-    }
-    if (more > 0)
-      page.cards.push_back(
-          {title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
-  }
-  const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
-  const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
-  page.cards.push_back(
-      {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} block the comparison", blocking),
-       blocking == 0 ? "none of them blocks the comparison" : fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking) page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
   std::vector<std::string> left_out;  // the same of several figures once
@@ -283,6 +257,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
       page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,
                                             system.records, system.name),
                                 "note");
+  if (Table table = overview(comparison); table.head.size() > 1) page.overview = std::move(table);
   page.sections.push_back(ratios(comparison));
   page.sections.push_back(comparability(comparison));
 }

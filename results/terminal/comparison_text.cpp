@@ -254,7 +254,7 @@ class Writer {
   }
 
   void ranking(const FigureComparison& f) {
-    if (f.ranking.size() < 2 || std::ranges::none_of(f.overall, &Ratio::is_decided)) return;
+    if (f.ranking.size() < 2 || (f.ranking.size() == 2 && std::ranges::none_of(f.overall, &Ratio::is_decided))) return;
     item("ranking: " + words::ranking(f, c_), 11);
     if (const std::string note = words::ranking_note(f); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
   }

@@ -89,6 +89,61 @@ class Page(unittest.TestCase):
       return found;
     })()"""
 
+    def unfold(self):
+        """Opens folded sections, whose charts are drawn then."""
+        self.browser.evaluate("""new Promise(done => {
+          for (const one of document.querySelectorAll('section > details')) one.open = true;
+          setTimeout(done, 100);
+        })""")
+
+    def tender(self, folder, run=""):
+        """The page of three machines, A to C, in five runs each, or in one of them."""
+        page, prices = self.folder / "tender.html", self.folder / "tender.json"
+        page.unlink(missing_ok=True)
+        prices.write_text(json.dumps({"currency": "EUR", "electricity_per_kwh": 0.25, "systems": {
+            name: {"rent_per_month": rent, "electricity_included": True} for name, rent in (("A", 2000), ("B", 2200), ("C", 2050))}}))
+        done = subprocess.run([TOOL, "html", *(f"{name}={self.offers / folder / name}{run}" for name in "ABC"), "--prices", str(prices),
+                               "-o", str(page)], capture_output=True, text=True, timeout=HANG)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return page
+
+    # Where the answer and the main table end, by height; what of them is small or soft; and whether symbols stand for words.
+    FIRST = """(() => {
+      const ink = getComputedStyle(document.body).color, answer = document.querySelector('.answer'), table = document.querySelector('.overview table');
+      const bottom = of => of.getBoundingClientRect().bottom;
+      return { answer: bottom(answer), row: bottom(table.querySelector('tbody tr')), text: answer.textContent,
+        order: [...table.querySelectorAll('tbody th')].map(one => one.textContent),
+        cells: [...table.querySelectorAll('tbody tr:first-child td')].map(one => one.className),
+        soft: [...document.querySelectorAll('.answer p, .grounds p')]
+          .filter(one => getComputedStyle(one).color !== ink || parseFloat(getComputedStyle(one).fontSize) < 16).length,
+        cards: document.querySelectorAll('.card').length, symbols: [...document.querySelectorAll('.answer, .overview, .grounds, #ratios')].filter(one => / = /.test(one.textContent)).length };
+    })()"""
+
+    def test_the_first_screen_answers_which_machine_to_buy(self):
+        """The first screen holds the answer and the main table's best row, with and without scripts, and no small or soft text beside them."""
+        for folder, run, begins, look in (("winner", "", "B is better than A and C in speed (", ["good"] * 3),
+                                          ("undecided", "", "Not decided: ", [""] * 3),
+                                          ("winner", "/run-1/report.json", "In this one run of each, B was best in speed (", [""] * 3)):
+            page = self.tender(folder, run)
+            for width, height in ((1280, 800), (390, 844)):
+                for runs_scripts in (True, False):
+                    with self.subTest(folder=folder, run=run, width=width, runs_scripts=runs_scripts):
+                        self.browser.call("Emulation.setScriptExecutionDisabled", value=not runs_scripts)
+                        try:
+                            self.browser.open(page, width, height=height)
+                            first = self.browser.evaluate(self.FIRST)
+                            whole = self.browser.evaluate("document.documentElement.scrollHeight")
+                        finally:
+                            self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+                        self.assertTrue(first["text"].startswith(begins), first["text"])
+                        self.assertLess(max(first["answer"], first["row"]), height)
+                        self.assertEqual((first["soft"], first["cards"], first["symbols"]), (0, 0, 0))
+                        self.assertEqual(first["order"][0], "B")
+                        self.assertEqual([one.replace("prose", "").strip() for one in first["cells"]], look)
+                        self.assertLess(whole, 25 * height, "what each report says of itself is folded")
+            name = folder if not run else "one-run"
+            self.look(page, 6, picture=name, sizes=((1280, False), (390, False)))
+
     def look(self, page, records, picture=None, sizes=((1280, False), (1280, True), (390, False), (390, True))):
         for width, dark in sizes:
             self.browser.open(page, width, dark)
@@ -100,6 +155,7 @@ class Page(unittest.TestCase):
                 self.assertEqual(int(state["drawn"]), records, "one bar for each record")
             self.assertEqual(self.browser.requests(), [])
             self.assertEqual(self.browser.complaints(), [])
+            self.unfold()
             wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
             self.assertLessEqual(wide, 0, f"scrolls sideways at {width}")
             squeezed = self.browser.evaluate("""[...document.querySelectorAll('canvas')].map(canvas => Chart.getChart(canvas))
@@ -176,7 +232,14 @@ class Page(unittest.TestCase):
         page = self.make(self.offers / "offer1.json", self.offers / "offer2.json", options=("--prices", str(self.prices())))
         self.look(page, 10, picture="comparison")
         self.assertTrue(self.browser.evaluate("document.querySelector('.answer').textContent").startswith("In this one run of each"))
-        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.answer .good').length"), 0, "nobody has won")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.answer .good, .overview .good').length"), 0, "nobody has won")
+        self.assertIn("one run of each decides nothing", self.browser.evaluate("document.querySelector('.answer').textContent").lower())
+        # Charts of folded sections are drawn when they are opened, and no sooner.
+        drawn = "[...document.querySelectorAll('#phases canvas')].filter(canvas => Chart.getChart(canvas)).length"
+        self.browser.open(page)
+        self.assertEqual(self.browser.evaluate(drawn), 0)
+        self.unfold()
+        self.assertGreater(self.browser.evaluate(drawn), 0)
         self.assertIn("Offer 2 against Offer 1", self.browser.evaluate("document.title"))
         caveats = self.browser.evaluate("document.querySelector('.caveats').textContent")
         for said in ("Offer 1, Offer 2: ", "Offer 2: ", "un rule", "ach system was run once"):

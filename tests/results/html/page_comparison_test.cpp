@@ -65,7 +65,7 @@ TEST(PageComparison, OneRunOfEachHasNoWinnerNoRingAndNoTick) {
   }
 }
 
-TEST(PageComparison, TheBestOfManyHaveCardsAndTheOthersAreCounted) {
+TEST(PageComparison, AllSystemsAreInOneTableTheBestFirst) {
   std::vector<SystemInput> systems;
   std::vector<HtmlSystem> pages;
   for (const double factor : {1.0, 0.9, 1.4, 1.1, 1.2, 1.3}) {
@@ -76,11 +76,84 @@ TEST(PageComparison, TheBestOfManyHaveCardsAndTheOthersAreCounted) {
   }
   const Comparison c = compare(systems, {});
   const page::Page page = page::build(pages, &c);
-  ASSERT_GE(page.cards.size(), 4u);
-  EXPECT_TRUE(page.cards[0].label.ends_with("S2")) << page.cards[0].label;
-  EXPECT_TRUE(page.cards[1].label.ends_with("S5")) << page.cards[1].label;
-  EXPECT_TRUE(page.cards[2].label.ends_with("S4")) << page.cards[2].label;
-  EXPECT_EQ(page.cards[3].value, "2 more");
+  EXPECT_TRUE(page.cards.empty()) << "the table says it";
+  ASSERT_TRUE(page.overview);
+  std::string order;
+  for (const auto& row : page.overview->rows) order += row.at(0).text;
+  EXPECT_EQ(order, "S2S5S4S3S0S1");
+  EXPECT_EQ(page.overview->rows[0].at(1).look, "good");
+  EXPECT_EQ(page.overview->rows[4].at(1).look, "") << "the reference";
+  EXPECT_EQ(page.overview->rows[5].at(1).look, "bad");
+}
+
+/// Three systems in five runs each, at these speeds.
+Comparison three(const std::vector<double>& speeds, double spread, int runs = 5) {
+  std::vector<SystemInput> systems;
+  for (std::size_t s = 0; s < speeds.size(); ++s) {
+    std::vector<double> of_runs;
+    for (int run = 0; run < runs; ++run)
+      of_runs.push_back(speeds[s] * (1 + spread * ((3 * run + 2 * static_cast<int>(s)) % 5 - 2)));
+    systems.push_back(runs_at(std::string(1, static_cast<char>('A' + s)), of_runs));
+  }
+  return compare(systems, {});
+}
+
+/// The first sentence names who is better than all others, with figures, and what none is shown to be better in; no
+/// sign needs a legend.
+TEST(PageComparison, TheFirstSentenceSaysWhoIsBestOrThatItIsNotDecided) {
+  struct Case {
+    Comparison comparison;
+    std::string begins;
+    bool names_one;
+  };
+  for (const Case& one :
+       {Case{three({1, 1.3, 0.9}, 0.003), "B is better than A and C in speed (", true},
+        Case{three({1, 1.01, 0.99}, 0.05), "Not decided: ", false},
+        Case{three({1, 1.3, 0.9}, 0.003, 1), "In this one run of each, B was best in speed (", false}}) {
+    const Comparison& c = one.comparison;
+    EXPECT_EQ(c.first_of_systems, 1u);
+    ASSERT_EQ(c.answer.size(), 3u) << "the conclusion, B and C";
+    EXPECT_TRUE(c.answer[0].starts_with(one.begins)) << c.answer[0];
+    const auto& ranking = figure(c).ranking;
+    EXPECT_EQ(c.systems[ranking[0].system].name, "B");
+    EXPECT_EQ(ranking[0].beats, one.names_one ? 2u : 0u);
+    EXPECT_EQ(ranking[2].beats, 0u);
+    page::Page page;
+    page::add_comparison(page, c);
+    ASSERT_EQ(page.answer.size(), 1u);
+    EXPECT_EQ(page.answer[0].text, c.answer[0]);
+    EXPECT_NE(joined(page.grounds).find(c.answer[1]), std::string::npos);
+    ASSERT_TRUE(page.overview);
+    EXPECT_EQ(page.overview->rows.at(0).at(0).text, "B");
+    EXPECT_EQ(page.overview->rows.at(0).at(1).look, one.names_one ? "good" : "");
+    for (const std::string& text : {comparison_text(c, {}, {false, 400}), comparison_markdown(c)}) {
+      EXPECT_NE(text.find(c.answer[0].substr(0, 30)), std::string::npos) << text;
+      EXPECT_EQ(text.find(" = A"), std::string::npos) << text;
+      EXPECT_EQ(text.find("not decided between ") != std::string::npos, !one.names_one) << text;
+    }
+  }
+}
+
+/// Who is not better than one of two others is not the best, and the order says between whom it is not decided.
+TEST(PageComparison, APartlyDecidedOrderNamesThoseBetweenWhomItIsNot) {
+  const Comparison c = three({1, 1.01, 0.5}, 0.03);
+  ASSERT_EQ(c.first_of_systems, 2u);
+  EXPECT_TRUE(c.answer[0].starts_with("Not decided: ")) << c.answer[0];
+  EXPECT_TRUE(c.answer[1].starts_with("By throughput: 1. not decided between ")) << c.answer[1];
+  EXPECT_NE(c.answer[1].find("; 3. C ("), std::string::npos) << c.answer[1];
+  EXPECT_EQ(figure(c).ranking[0].beats, 1u);
+}
+
+TEST(PageComparison, WhatEachReportSaysOfItselfIsFolded) {
+  const Comparison c = three({1, 1.3, 0.9}, 0.003);
+  const page::Page of_three = page::build({{"A", sample_report()}, {"B", sample_report()}, {"C", sample_report()}}, &c);
+  const page::Page of_one = page::build({{"A", sample_report()}}, nullptr);
+  for (const char* id : {"points", "verdicts", "rules", "provenance"}) {
+    EXPECT_TRUE(section(of_three, id).folded) << id;
+    EXPECT_FALSE(section(of_one, id).folded) << id;
+  }
+  for (const char* id : {"ratios", "speed"}) EXPECT_FALSE(section(of_three, id).folded) << id;
+  EXPECT_FALSE(of_one.overview);
 }
 
 TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
@@ -119,8 +192,9 @@ TEST(PageComparison, TheFirstScreenIsShortAndReadable) {
   })) << joined(page.caveats);
   EXPECT_TRUE(std::ranges::none_of(page.caveats, [](const page::Words& one) { return one.look == "small"; }));
   EXPECT_NE(page.subtitle.find("\u00a0UTC"), std::string::npos) << page.subtitle;
-  EXPECT_NE(page.cards.at(0).value.find("\u00a0%"), std::string::npos) << page.cards.at(0).value;
-  EXPECT_EQ(page.cards.at(0).detail.find('('), std::string::npos) << page.cards.at(0).detail;
+  ASSERT_TRUE(page.overview);
+  const std::string& cell = page.overview->rows.at(1).at(1).text;
+  EXPECT_NE(cell.find("\u00a0%"), std::string::npos) << cell;
 }
 
 /// Each system's own split of the batch is said, not the reference's for all.

@@ -228,7 +228,8 @@ TEST(PageFronts, APageOfNoAwardMarksNobody) {
     };
     for (const page::Section& one : page.sections)
       EXPECT_EQ(is_award ? 0 : ticks(blocks<page::Table>(one)), 0) << one.id;
-    EXPECT_EQ(ticks(blocks<page::Table>(section(page, "ratios"))) > 0, is_award);
+    ASSERT_TRUE(page.overview);
+    EXPECT_EQ(ticks({*page.overview}) > 0, is_award);
   }
 }
 
