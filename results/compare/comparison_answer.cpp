@@ -227,9 +227,10 @@ class Sentences {
     if (!parts.empty()) {
       const std::vector<std::size_t> once = run_once();
       said.push_back(fmt::format(
-          "{}, {}, but {}.",
+          "{}, which decides nothing, {}.",
           once.size() == c_.systems.size() ? "In this one run of each" : "With one run of " + words::names(c_, once),
-          text::join(parts, "; "), one_run_decides_nothing()));
+          text::join(parts, "; ")));
+      add_line(text::sentence("to decide, " + words::single_run().substr(std::string("one run: ").size())));
     }
     if (!open.empty())
       said.push_back(

@@ -15,6 +15,7 @@
 #include "results/record/fields.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::results {
 namespace {
@@ -179,6 +180,8 @@ Prices prices_from_json(const std::string& text) {
   Prices prices;
   const Take take_file(json);
   TW_FIELDS(take_file, prices, currency, note)
+  if (results::text::printable(prices.currency) != prices.currency)
+    fail("/currency", "must not contain a control character");
   for (const auto& [name, object] : json["systems"].items()) {
     PriceRow& row = prices.rows.emplace_back();
     row.name = name;

@@ -118,8 +118,9 @@ double Sensitivity::effect() const {
 
 int nodes_of(const Report& report, const Record& record) {
   const Context* context = &report.context;
-  for (const RunPart& part : report.parts.value_or(std::vector<RunPart>()))
-    if (part.context && std::ranges::find(part.points, record.id) != part.points.end()) context = &*part.context;
+  if (report.parts)
+    for (const RunPart& part : *report.parts)
+      if (part.context && std::ranges::find(part.points, record.id) != part.points.end()) context = &*part.context;
   std::set<std::string> hosts;
   for (const DeviceEntry& device : context->devices)
     if (device.rank < record.workload.ranks) hosts.insert(device.host);

@@ -91,15 +91,25 @@ std::string workloads_compared(const Comparison& comparison) {
                      found.shared.empty() ? "" : " (all: " + found.shared + ")");
 }
 
+/// " over runs", " over the trials of one run": what the 95 % intervals are over.
+std::string intervals_over(const Comparison& comparison) {
+  bool has_single = false, has_other = false;
+  for (const FigureComparison& figure : comparison.figures)
+    for (const Ratio& r : figure.overall)
+      (r.verdict == Claim::single_run ? has_single : has_other) |= r.low && r.verdict != Claim::reference;
+  if (has_single)
+    return has_other ? " over runs, or over the trials of a system with one run" : " over the trials of one run";
+  return comparison.replicates != Replicates::trials || !comparison.learned.empty() ? " over runs" : "";
+}
+
 Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) {
   const std::string& reference = comparison.systems[comparison.reference].name;
   Chart chart;
   chart.kind = "bars", chart.from_zero = false, chart.logarithmic = true;
   chart.title = title_of(figure) + ": ratio to " + reference;
-  chart.note =
-      std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
-      "The whisker is the 95 % interval over runs (of single runs over trials); if nothing is claimed, the range "
-      "from worst to best. The scale is logarithmic.";
+  chart.note = std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
+               "The whisker is the 95 % interval" + intervals_over(comparison) +
+               "; where no interval can be given, the range from the worst to the best case. The scale is logarithmic.";
   chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
   chart.table = {
       chart.title,
@@ -170,10 +180,12 @@ Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t r
 }
 /// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
-  const bool are_of_runs = comparison.replicates != Replicates::trials || !comparison.learned.empty();
+  const std::string sorted = comparison.systems.size() < 3 || comparison.figures.empty()
+                                 ? ""
+                                 : "; sorted by " + comparison.figures.front().figure.name;
   const std::string caption =
-      fmt::format("Each system against {}, with 95 % intervals{}", comparison.systems[comparison.reference].name,
-                  are_of_runs ? " over runs" : "");
+      fmt::format("Each system against {}, with 95 % intervals{}{}", comparison.systems[comparison.reference].name,
+                  intervals_over(comparison), sorted);
   Table table(caption, {"System"});
   std::vector<std::size_t> order;
   for (const FigureComparison& figure : comparison.figures) {
@@ -207,7 +219,7 @@ Section ratios(const Comparison& comparison) {
       Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"});
       for (const RankedSystem& one : figure.ranking) {
         const bool has_change = one.ratio && one.system != comparison.reference;
-        ranking.rows.push_back({std::to_string(one.rank) + (one.tied ? " (not decided)" : ""),
+        ranking.rows.push_back({one.tied ? "not decided" : std::to_string(one.rank),
                                 comparison.systems[one.system].name,
                                 number(has_change ? words::change(figure.overall[one.system]) : "")});
       }

@@ -123,7 +123,7 @@ class Page(unittest.TestCase):
         """The first screen holds the answer and the main table's best row, with and without scripts, and no small or soft text beside them."""
         for folder, run, begins, look in (("winner", "", "B is better than A and C in speed (", ["good"] * 3),
                                           ("undecided", "", "Not decided: ", [""] * 3),
-                                          ("winner", "/run-1/report.json", "In this one run of each, B was best in speed (", [""] * 3)):
+                                          ("winner", "/run-1/report.json", "In this one run of each, which decides nothing, B was best in speed (", [""] * 3)):
             page = self.tender(folder, run)
             for width, height in ((1280, 800), (390, 844)):
                 for runs_scripts in (True, False):

@@ -173,7 +173,7 @@ std::optional<results::CostReport> cost_of_one(const PriceOptions& options, cons
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
   const results::PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
   return with_named_errors(path, [&] {
-    return results::cost_of(report, results::text::printable(prices->currency), row, options.sensitivity_percent / 100);
+    return results::cost_of(report, prices->currency, row, options.sensitivity_percent / 100);
   });
 }
 

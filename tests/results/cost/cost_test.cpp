@@ -302,6 +302,7 @@ TEST(Prices, MistakesAreNamedWithTheirPlace) {
       {fault(R"({"currency": "EUR", "systems": {}})"), "/systems"},
       {fault(R"({"systems": {"a": {"rent_per_month": 1}}})"), "currency"},
       {fault(R"({"currency": "EUR", "curency": "EUR", "systems": {"a": {"rent_per_month": 1}}})"), "/curency"},
+      {fault(R"({"currency": "\u001b]0;x\u0007", "systems": {"a": {"rent_per_month": 1}}})"), "/currency"},
       {row(""), "neither rent_per_month nor capex"},
       {row(R"("rent_per_month": 1, "capex": 1, "life_years": 1)"), "rented or bought"},
       {row(R"("capex": 1)"), "life_years"},
