@@ -3,56 +3,33 @@
 namespace tw::bench::ops {
 namespace {
 
-std::unique_ptr<Case> make_layer_norm(models::Device& device, std::int64_t rows, std::int64_t width,
-                                      models::DType dtype, bool backward) {
+/// Of layer norm, or of RMS norm, which has neither beta nor mean.
+std::unique_ptr<Case> make_row_norm(models::Device& device, const models::Norm& n, models::DType dtype, bool backward) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  models::LayerNormForward forward;
-  forward.x = c.tensor(dtype, {rows, width});
-  forward.gamma = c.tensor(dtype, {width});
-  forward.beta = c.tensor(dtype, {width});
-  forward.y = c.tensor(dtype, {rows, width});
-  forward.mean = c.float32({rows});
-  forward.rstd = c.float32({rows});
-  const double activation = static_cast<double>(forward.x.bytes());
-  c.label = forward.x.dims.str();
-  if (!backward) {
-    c.bytes = 2 * activation;
-    c.run = [&c, forward] { c.device().layer_norm_forward(c.stream(), forward); };
-    return made;
-  }
-  c.device().layer_norm_forward(c.stream(), forward);
-  const models::Tensor dy = c.tensor(dtype, {rows, width}), d_residual = c.tensor(dtype, {rows, width}),
-                       dx = c.tensor(dtype, {rows, width}), d_gamma = c.float32({width}), d_beta = c.float32({width});
-  const models::LayerNormBackward args{dy,         forward.x, forward.gamma, forward.mean, forward.rstd,
-                                       d_residual, dx,        d_gamma,       d_beta};
+  const bool is_layer = n.kind == models::Norm::Kind::layer;
+  const models::Dims rows{n.rows}, width{n.channels}, all{n.rows, n.channels};
+  const models::Tensor none, x = c.tensor(dtype, all), gamma = c.tensor(dtype, width),
+                             beta = is_layer ? c.tensor(dtype, width) : none, y = c.tensor(dtype, all),
+                             mean = is_layer ? c.float32(rows) : none, rstd = c.float32(rows);
+  const models::LayerNormForward layer{.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
+  const models::RmsNormForward rms{.x = x, .gamma = gamma, .y = y, .rstd = rstd};
+  const double activation = static_cast<double>(x.bytes());
+  c.label = all.str();
+  c.bytes = 2 * activation;
+  c.run = [&c, is_layer, layer, rms] {
+    is_layer ? c.device().layer_norm_forward(c.stream(), layer) : c.device().rms_norm_forward(c.stream(), rms);
+  };
+  if (!backward) return made;
+  c.run();
+  const models::Tensor dy = c.tensor(dtype, all), d_residual = c.tensor(dtype, all), dx = c.tensor(dtype, all),
+                       d_gamma = c.float32(width), d_beta = is_layer ? c.float32(width) : none;
+  const models::LayerNormBackward of_layer{dy, x, gamma, mean, rstd, d_residual, dx, d_gamma, d_beta};
+  const models::RmsNormBackward of_rms{dy, x, gamma, rstd, d_residual, dx, d_gamma};
   c.bytes = 4 * activation;
-  c.run = [&c, args] { c.device().layer_norm_backward(c.stream(), args); };
-  return made;
-}
-
-std::unique_ptr<Case> make_rms_norm(models::Device& device, std::int64_t rows, std::int64_t width, models::DType dtype,
-                                    bool backward) {
-  auto made = std::make_unique<Case>(device);
-  Case& c = *made;
-  models::RmsNormForward forward;
-  forward.x = c.tensor(dtype, {rows, width});
-  forward.gamma = c.tensor(dtype, {width});
-  forward.y = c.tensor(dtype, {rows, width});
-  forward.rstd = c.float32({rows});
-  const double activation = static_cast<double>(forward.x.bytes());
-  c.label = forward.x.dims.str();
-  if (!backward) {
-    c.bytes = 2 * activation;
-    c.run = [&c, forward] { c.device().rms_norm_forward(c.stream(), forward); };
-    return made;
-  }
-  c.device().rms_norm_forward(c.stream(), forward);
-  const models::Tensor dy = c.tensor(dtype, {rows, width}), d_residual = c.tensor(dtype, {rows, width}),
-                       dx = c.tensor(dtype, {rows, width}), d_gamma = c.float32({width});
-  const models::RmsNormBackward args{dy, forward.x, forward.gamma, forward.rstd, d_residual, dx, d_gamma};
-  c.bytes = 4 * activation;
-  c.run = [&c, args] { c.device().rms_norm_backward(c.stream(), args); };
+  c.run = [&c, is_layer, of_layer, of_rms] {
+    is_layer ? c.device().layer_norm_backward(c.stream(), of_layer) : c.device().rms_norm_backward(c.stream(), of_rms);
+  };
   return made;
 }
 
@@ -133,14 +110,7 @@ models::Op op_of(models::Norm::Kind kind, bool backward) {
 }
 
 std::unique_ptr<Case> make_norm(models::Device& device, const models::Norm& n, models::DType dtype, bool backward) {
-  switch (n.kind) {
-    case models::Norm::Kind::layer:
-      return make_layer_norm(device, n.rows, n.channels, dtype, backward);
-    case models::Norm::Kind::rms:
-      return make_rms_norm(device, n.rows, n.channels, dtype, backward);
-    case models::Norm::Kind::batch:
-      break;
-  }
+  if (n.kind != models::Norm::Kind::batch) return make_row_norm(device, n, dtype, backward);
   return make_batch_norm(device, {n.batch, n.height, n.width, n.channels}, dtype, backward);
 }
 

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/options/run_options.hpp"
-#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/plan.hpp"
 #include "models/catalog/floors.hpp"
 

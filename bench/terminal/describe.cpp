@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <string_view>
-#include <utility>
 
 namespace tw::bench {
 namespace {

@@ -64,12 +64,6 @@ bool may_force(const fs::path& folder, const std::vector<results::Fault>& faults
   return force;
 }
 
-std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
-  std::vector<std::string> lines;
-  for (const results::Fault& fault : faults) lines.push_back(results::fault_line(fault));
-  return lines;
-}
-
 /// A run without any point is no offer, and one without a valid point decides nothing.
 void check_points(const fs::path& folder, const results::Report& report, bool force) {
   const std::string name = results::text::printable(folder.string());

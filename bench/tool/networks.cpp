@@ -9,7 +9,6 @@
 #include "bench/plan/options/request.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/tasks.hpp"

@@ -11,7 +11,6 @@
 
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
-#include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/check.hpp"
 #include "bench/tool/inputs/findings.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -19,25 +18,11 @@
 namespace tw::bench {
 namespace {
 
-/// Steps that are timed behind the first, which builds things; of long ones a single one.
-constexpr int timed_steps = 5;
-constexpr double long_step_seconds = 5;
-
-/// The least of the seconds of a few steps, the slowest rank's of each (collective): another program's bursts make
-/// single ones many times as long. nullopt if the point does not come so far. `measurement` is that of the context's
-/// plan.
+/// Of one step; nullopt if the point does not come so far.
 std::optional<double> time_a_step(RunContext& context, const Point& point, Measurement& measurement) {
+  constexpr int timed_steps = 4;
   try {
-    PointRun run(context, point);
-    together(context.job, [&] { run.set_up(context.plan.seed); });
-    run.connect();
-    const auto least_of = [&](int steps) {
-      measurement.warmup_steps = steps;
-      return std::ranges::min(context.job.maximum(run.warm_up().step_seconds));
-    };
-    least_of(1);
-    const double first = least_of(1);
-    return first > long_step_seconds ? first : std::min(first, least_of(timed_steps - 1));
+    return fastest_step(context, point, measurement, [](double) { return timed_steps; });
   } catch (const Stop& stop) {
     if (stop.code() == exit_interrupted) throw;
     return std::nullopt;
@@ -60,8 +45,7 @@ void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const 
                      .bucket_mib = options.bucket_mib};
 
   Abilities node;
-  together(job, [&] {
-    if (!job.is_root()) return;
+  on_root(job, [&] {
     GpuChoice gpus;
     gpus.visible = machines.visible();
     const power::MeterOptions meters =

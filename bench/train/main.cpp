@@ -1,12 +1,9 @@
 // trainwatt-train: runs a plan's points on all ranks and hands their records over.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "bench/inventory/choose_device.hpp"
@@ -127,8 +124,8 @@ Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int
     asked.config = start.config;
   });
   // Read once, for all: a file on one node's disk or standard input is enough.
-  together(job, [&] {
-    if (job.is_root() && !asked.options.config.empty() && !given.resumes_alone)
+  on_root(job, [&] {
+    if (!asked.options.config.empty() && !given.resumes_alone)
       asked.config = read_config_text(asked.options.config);
   });
   asked.config = job.broadcast(asked.config);
@@ -143,8 +140,8 @@ RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) 
     request = request_of(asked.options, asked.config);
   });
   std::string ranges;
-  together(job, [&] {
-    if (job.is_root() && has_shares(request))
+  on_root(job, [&] {
+    if (has_shares(request))
       ranges = pack_ranges(abilities_here({}, power::find_knobs({asked.options.site})).knobs);
   });
   ranges = job.broadcast(ranges);

@@ -74,7 +74,14 @@ DType checked(const Check& check, const EmbeddingBackward& args) {
   return type;
 }
 
-DType checked(const Check& check, const LayerNormForward& args) {
+// Layer norm is RMS norm with beta and mean.
+template <class Args>
+constexpr bool has_mean = requires(Args args) {
+  args.mean;
+};
+
+template <class Args>
+DType check_norm_forward(const Check& check, const Args& args) {
   const DType type = check.activation("x", args.x, 2);
   const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
   check.may_have("residual", args.residual, type, args.x.dims);
@@ -86,20 +93,23 @@ DType checked(const Check& check, const LayerNormForward& args) {
     check.apart("y", args.y, "residual", args.residual);
   }
   check.has("gamma", args.gamma, type, {width});
-  check.has("beta", args.beta, type, {width});
+  if constexpr (has_mean<Args>) check.has("beta", args.beta, type, {width});
   check.has("y", args.y, type, args.x.dims);
   check.apart("y", args.y, "x", args.x);
-  check.has("mean", args.mean, DType::float32, {rows});
+  if constexpr (has_mean<Args>) check.has("mean", args.mean, DType::float32, {rows});
   check.has("rstd", args.rstd, DType::float32, {rows});
   return type;
 }
+DType checked(const Check& check, const LayerNormForward& args) { return check_norm_forward(check, args); }
+DType checked(const Check& check, const RmsNormForward& args) { return check_norm_forward(check, args); }
 
-DType checked(const Check& check, const LayerNormBackward& args) {
+template <class Args>
+DType check_norm_backward(const Check& check, const Args& args) {
   const DType type = check.activation("x", args.x, 2);
   const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
   check.has("dy", args.dy, type, args.x.dims);
   check.has("gamma", args.gamma, type, {width});
-  check.has("mean", args.mean, DType::float32, {rows});
+  if constexpr (has_mean<Args>) check.has("mean", args.mean, DType::float32, {rows});
   check.has("rstd", args.rstd, DType::float32, {rows});
   check.may_have("d_residual", args.d_residual, type, args.x.dims);
   check.has("dx", args.dx, type, args.x.dims);
@@ -107,42 +117,11 @@ DType checked(const Check& check, const LayerNormBackward& args) {
   check.apart("dx", args.dx, "dy", args.dy);
   check.apart("dx", args.dx, "x", args.x);
   check.has("d_gamma", args.d_gamma, DType::float32, {width});
-  check.has("d_beta", args.d_beta, DType::float32, {width});
+  if constexpr (has_mean<Args>) check.has("d_beta", args.d_beta, DType::float32, {width});
   return type;
 }
-
-DType checked(const Check& check, const RmsNormForward& args) {
-  const DType type = check.activation("x", args.x, 2);
-  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
-  check.may_have("residual", args.residual, type, args.x.dims);
-  if (args.residual) {
-    check.has("sum", args.sum, type, args.x.dims);
-    check.same_or_apart("sum", args.sum, "x", args.x);
-    check.same_or_apart("sum", args.sum, "residual", args.residual);
-    check.apart("y", args.y, "sum", args.sum);
-    check.apart("y", args.y, "residual", args.residual);
-  }
-  check.has("gamma", args.gamma, type, {width});
-  check.has("y", args.y, type, args.x.dims);
-  check.apart("y", args.y, "x", args.x);
-  check.has("rstd", args.rstd, DType::float32, {rows});
-  return type;
-}
-
-DType checked(const Check& check, const RmsNormBackward& args) {
-  const DType type = check.activation("x", args.x, 2);
-  const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
-  check.has("dy", args.dy, type, args.x.dims);
-  check.has("gamma", args.gamma, type, {width});
-  check.has("rstd", args.rstd, DType::float32, {rows});
-  check.may_have("d_residual", args.d_residual, type, args.x.dims);
-  check.has("dx", args.dx, type, args.x.dims);
-  check.same_or_apart("d_residual", args.d_residual, "dx", args.dx);
-  check.apart("dx", args.dx, "dy", args.dy);
-  check.apart("dx", args.dx, "x", args.x);
-  check.has("d_gamma", args.d_gamma, DType::float32, {width});
-  return type;
-}
+DType checked(const Check& check, const LayerNormBackward& args) { return check_norm_backward(check, args); }
+DType checked(const Check& check, const RmsNormBackward& args) { return check_norm_backward(check, args); }
 
 DType checked(const Check& check, const BatchNormForward& args) {
   const DType type = check.activation("x", args.x, 4);

@@ -1,6 +1,5 @@
 #include "power/meter/sensor_meter.hpp"
 
-#include <cerrno>
 #include <cmath>
 #include <system_error>
 

@@ -1,7 +1,6 @@
 #include "results/compare/comparison.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "results/analysis/statistics.hpp"
 #include "results/analysis/to_target.hpp"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>

@@ -104,16 +104,6 @@ std::string readme(const Report& raw, const std::vector<std::string>& forced_ove
   return out;
 }
 
-std::string bundle_json(const std::vector<std::string>& forced_over) {
-  const Program program = program_info("trainwatt");
-  const Json json = {
-      {"bundle_version", bundle_version},
-      {"program", {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}}},
-      {"forced", !forced_over.empty()},
-      {"forced_over", forced_over}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 bool has_sum(const std::string& name) { return name != sums_file && name != signature_file; }
 
 /// Collects what one file breaks.
@@ -243,6 +233,16 @@ BundleFiles make_bundle(BundleFiles run, const std::vector<std::string>& forced_
   files[readme_file] = readme(report, forced_over, run);
   files[sums_file] = checksums(files);
   return files;
+}
+
+std::string bundle_json(const std::vector<std::string>& forced_over, std::optional<std::size_t> runs) {
+  const Program program = program_info("trainwatt");
+  Json json = {
+      {"bundle_version", bundle_version},
+      {"program", {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}}}};
+  if (runs) json["runs"] = *runs;
+  json["forced"] = !forced_over.empty(), json["forced_over"] = forced_over;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string checksums(const BundleFiles& files) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ inline constexpr const char* bundle_version = "1.0";
 /// are any. `forced_over`: what the report breaks, where it is bundled all the same. The same files make the same
 /// bundle. Throws std::runtime_error if the report cannot be read.
 BundleFiles make_bundle(BundleFiles run, const std::vector<std::string>& forced_over);
+
+/// The text of bundle_file. `runs`: of a bundle of several.
+std::string bundle_json(const std::vector<std::string>& forced_over, std::optional<std::size_t> runs = {});
 
 /// Each file but the sums and their signature, as sha256sum writes and checks it.
 std::string checksums(const BundleFiles& files);

@@ -1,13 +1,9 @@
 #include "results/export/workbook.hpp"
 
-#include <stdlib.h>
 #include <xlsxwriter.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
-#include <system_error>
 #include <variant>
 
 #include "results/export/export_parts.hpp"
@@ -16,8 +12,7 @@
 namespace tw::results {
 namespace {
 
-namespace fs = std::filesystem;
-
+constexpr const char* file_name = "report.xlsx";
 constexpr std::size_t most_property = 255;  // the library refuses longer ones
 constexpr std::size_t most_rows = 1'048'576;
 constexpr double exact_integers = 9'007'199'254'740'992;  // a cell's number is a double
@@ -46,20 +41,9 @@ lxw_col_t place(std::size_t column) { return static_cast<lxw_col_t>(column); }
 
 }  // namespace
 
-Workbook::Folder::Folder() {
-  std::string pattern = (fs::temp_directory_path() / "trainwatt-xlsx-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
-  path_ = pattern;
-}
-
-Workbook::Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 Workbook::Workbook() {
   // Not in memory row by row: a report of many trials has many rows, and the order of ours is by row anyway.
-  book_ = workbook_new(folder_.file().c_str());
+  book_ = workbook_new(folder_.file(file_name).c_str());
   if (book_ == nullptr) throw std::runtime_error("xlsx: no memory for a workbook");
   head_ = workbook_add_format(book_);
   format_set_bold(head_);
@@ -127,11 +111,9 @@ void Workbook::end() {
 std::string Workbook::bytes() {
   lxw_workbook* book = std::exchange(book_, nullptr);
   if (const lxw_error error = workbook_close(book); error != LXW_NO_ERROR) fail(error);
-  std::ifstream file(folder_.file(), std::ios::binary);
-  std::ostringstream all;
-  all << file.rdbuf();
-  if (!file || all.str().empty()) throw std::runtime_error("xlsx: cannot read back " + folder_.file().string());
-  return all.str();
+  std::string all = folder_.read(file_name);
+  if (all.empty()) throw std::runtime_error("xlsx: cannot read back " + folder_.file(file_name));
+  return all;
 }
 
 /// Always as a string: what looks like a formula or an address stays text.

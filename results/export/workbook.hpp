@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "results/export/point_table.hpp"
 #include "results/record/record.hpp"
+#include "results/record/temporary_folder.hpp"
 
 struct lxw_workbook;
 struct lxw_worksheet;
@@ -45,24 +45,11 @@ class Workbook {
   std::string bytes();
 
  private:
-  /// The library writes to a path only.
-  class Folder {
-   public:
-    Folder();
-    ~Folder();
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    std::filesystem::path file() const { return path_ / "report.xlsx"; }
-
-   private:
-    std::filesystem::path path_;
-  };
-
   void text(std::size_t column, const std::string& raw, lxw_format* shown);
   void whole_number(std::size_t column, std::int64_t value, lxw_format* shown);
   lxw_format* format(const Heading& heading, bool muted);
 
-  Folder folder_;
+  TemporaryFolder folder_;  // the library writes to a path only
   lxw_workbook* book_ = nullptr;
   lxw_worksheet* sheet_ = nullptr;
   lxw_format* head_ = nullptr;

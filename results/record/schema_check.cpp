@@ -122,30 +122,6 @@ const Json* item_at(const Json& schemas, const std::string& key) {
   return is_index && schemas.is_array() && index < schemas.size() ? &schemas[index] : nullptr;
 }
 
-/// What the schema asks of the value at `pointer`; null if alternatives do not say which.
-const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
-  std::vector<std::string> keys;
-  for (Json::json_pointer rest = pointer; !rest.empty(); rest.pop_back()) keys.insert(keys.begin(), rest.back());
-  const auto resolved = [&](const Json* schema) {
-    while (schema->is_object() && schema->contains("$ref"))
-      schema = &root.at(Json::json_pointer((*schema)["$ref"].get<std::string>().substr(1)));
-    return schema;
-  };
-  const Json* schema = resolved(&root);
-  for (const std::string& key : keys) {
-    const Json* inner = nullptr;
-    if (const auto properties = schema->find("properties"); properties != schema->end() && properties->contains(key))
-      inner = &properties->at(key);
-    else if (const auto other = schema->find("additionalProperties"); other != schema->end() && other->is_object())
-      inner = &*other;
-    else if (const auto items = schema->find("items"); items != schema->end())
-      inner = items->is_object() ? &*items : item_at(*items, key);
-    if (inner == nullptr) return nullptr;
-    schema = resolved(inner);
-  }
-  return schema;
-}
-
 std::string with_article(const std::string& type) {
   return type == "null" ? type : type == "object" || type == "array" || type == "integer" ? "an " + type : "a " + type;
 }
@@ -210,6 +186,29 @@ std::string in_words(const std::string& what, const Json* schema, const Json& va
 }
 
 }  // namespace
+
+const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
+  std::vector<std::string> keys;
+  for (Json::json_pointer rest = pointer; !rest.empty(); rest.pop_back()) keys.insert(keys.begin(), rest.back());
+  const auto resolved = [&](const Json* schema) {
+    while (schema->is_object() && schema->contains("$ref"))
+      schema = &root.at(Json::json_pointer((*schema)["$ref"].get<std::string>().substr(1)));
+    return schema;
+  };
+  const Json* schema = resolved(&root);
+  for (const std::string& key : keys) {
+    const Json* inner = nullptr;
+    if (const auto properties = schema->find("properties"); properties != schema->end() && properties->contains(key))
+      inner = &properties->at(key);
+    else if (const auto other = schema->find("additionalProperties"); other != schema->end() && other->is_object())
+      inner = &*other;
+    else if (const auto items = schema->find("items"); items != schema->end())
+      inner = items->is_object() ? &*items : item_at(*items, key);
+    if (inner == nullptr) return nullptr;
+    schema = resolved(inner);
+  }
+  return schema;
+}
 
 std::vector<SchemaViolation> schema_violations(const std::string& document, const std::string& schema) {
   return schema_violations(Json::parse(document, nullptr, true, true), document, schema);

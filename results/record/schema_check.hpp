@@ -22,4 +22,7 @@ std::vector<SchemaViolation> schema_violations(nlohmann::json&& document, const 
 /// The same, a line each: "/records/0/id: …". Comments are allowed in the document.
 std::vector<std::string> schema_faults(const std::string& document, const std::string& schema);
 
+/// What a schema asks of the value at `pointer`; null if alternatives do not say which.
+const nlohmann::json* asked_at(const nlohmann::json& schema, const nlohmann::json_pointer<std::string>& pointer);
+
 }  // namespace tw::results

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/context_warnings.hpp"

@@ -7,7 +7,6 @@
 
 #include "bench/plan/options/request.hpp"
 #include "bench/plan/options/set_points.hpp"
-#include "models/catalog/nearest.hpp"
 
 namespace tw::bench {
 namespace {

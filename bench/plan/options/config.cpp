@@ -11,7 +11,6 @@
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/options/run_options.hpp"
-#include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/record/report_io.hpp"
 

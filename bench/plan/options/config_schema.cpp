@@ -101,22 +101,10 @@ std::string written(const Ordered& json, int depth) {
   return out + "\n" + indent + "}";
 }
 
-const Json& resolved(const Json& root, const Json& schema) {
-  const auto reference = schema.find("$ref");
-  if (reference == schema.end()) return schema;
-  return root.at(Json::json_pointer(reference->get<std::string>().substr(1)));
-}
-
 /// What the schema says of the value at `pointer`: of its key, also for a value in a list.
-const Json& schema_of(const Json& root, const Json::json_pointer& pointer) {
-  const Json* schema = &root;
-  std::vector<std::string> parts;
-  for (Json::json_pointer p = pointer; !p.empty(); p.pop_back()) parts.insert(parts.begin(), p.back());
-  for (const std::string& part : parts) {
-    if (const auto properties = schema->find("properties"); properties != schema->end() && properties->contains(part))
-      schema = &resolved(root, properties->at(part));
-    else if (const auto items = schema->find("items"); items != schema->end())
-      schema = &resolved(root, *items);
+const Json& schema_of(const Json& root, Json::json_pointer pointer) {
+  const Json* schema = nullptr;
+  for (; (schema = results::asked_at(root, pointer)) == nullptr; pointer.pop_back()) {
   }
   return *schema;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -24,68 +23,56 @@ constexpr std::size_t largest = std::size_t{1} << 20;
 
 struct Kind {
   InputKind kind;
-  std::vector<const char*> keys;    ///< an object with all of these is it; the first that fits
-  std::vector<const char*> begins;  ///< or a text that begins so
   const char *what, *use;
+  std::vector<const char*> keys{};    ///< an object with all of these is it; the first that fits
+  std::vector<const char*> begins{};  ///< or a text that begins so
 };
 const std::vector<Kind>& kinds() {
   using enum InputKind;
   static const std::vector<Kind> all = {
-      {bundle, {}, {"\x28\xb5\x2f\xfd"}, "a bundle (trainwatt bundle)", "trainwatt validate, compare and html read it"},
+      {bundle, "a bundle (trainwatt bundle)", "trainwatt validate, compare and html read it", {}, {"\x28\xb5\x2f\xfd"}},
       {kit,
-       {kit_key},
-       {},
        "a kit (trainwatt freeze)",
-       "trainwatt-train --config runs it, and trainwatt validate REPORT --kit checks a report against it"},
+       "trainwatt-train --config runs it, and trainwatt validate REPORT --kit checks a report against it",
+       {kit_key}},
       {other,
-       {"schema_version", "command"},
-       {},
        "a run's run.json",
-       "the commands read the report.json beside it; without one, finish the run with trainwatt-train --resume"},
-      {report, {"schema_version"}, {}, "a report", "trainwatt show prints it"},
-      {report, {"workload", "trials"}, {}, "the records.jsonl of a run", "trainwatt show prints it"},
-      {other, {"comparison_version"}, {}, "what trainwatt compare --json wrote", "give compare the reports themselves"},
-      {other, {"currency", "sensitivity_share"}, {}, "what trainwatt cost --json wrote", "give cost the report itself"},
-      {prices,
-       {"currency", "systems"},
-       {},
-       "a file of prices",
-       "give it with --prices to cost, compare, html or export"},
-      {rules, {"rules"}, {}, "a file of rules", "give it with --baseline to trainwatt compare"},
-      {other, {"files", "exit_code"}, {}, "what trainwatt validate --json wrote", "give the report itself"},
-      {probe, {"host", "meters", "knobs"}, {}, "what trainwatt probe --json wrote", "trainwatt plan --on reads it"},
-      {site, {"knobs"}, {}, "a site file", "give it with --site to trainwatt-train, trainwatt plan or probe"},
+       "the commands read the report.json beside it; without one, finish the run with trainwatt-train --resume",
+       {"schema_version", "command"}},
+      {report, "a report", "trainwatt show prints it", {"schema_version"}},
+      {report, "the records.jsonl of a run", "trainwatt show prints it", {"workload", "trials"}},
+      {other, "what trainwatt compare --json wrote", "give compare the reports themselves", {"comparison_version"}},
+      {other, "what trainwatt cost --json wrote", "give cost the report itself", {"currency", "sensitivity_share"}},
+      {prices, "a file of prices", "give it with --prices to cost, compare, html or export", {"currency", "systems"}},
+      {rules, "a file of rules", "give it with --baseline to trainwatt compare", {"rules"}},
+      {other, "what trainwatt validate --json wrote", "give the report itself", {"files", "exit_code"}},
+      {probe, "what trainwatt probe --json wrote", "trainwatt plan --on reads it", {"host", "meters", "knobs"}},
+      {site, "a site file", "give it with --site to trainwatt-train, trainwatt plan or probe", {"knobs"}},
       {other,
-       {"suite", "points", "left_out"},
-       {},
        "what trainwatt plan --json wrote",
-       "run trainwatt-train with the same options to get a report"},
-      {other, {"context", "benchmarks"}, {}, "Google Benchmark's JSON", "use its own tools, such as compare.py"},
-      {other, {"canonical_json", "sha256"}, {}, "a run's plan", "give the report.json beside it"},
-      {other, {"bundle_version"}, {}, "a bundle's bundle.json", "give the whole bundle"},
-      {other, {"program", "context"}, {}, "a bundle's environment.json", "give the whole bundle"},
-      {other, {"$schema", "definitions"}, {}, "a JSON schema", "give a file that it describes"},
-      {other,
-       {"model", "products_per_micro_batch"},
-       {},
-       "what trainwatt models --json wrote",
-       "give a file of your own"},
-      {config, {"grids"}, {}, "a config", "trainwatt-train --config and trainwatt plan --config read it"},
+       "run trainwatt-train with the same options to get a report",
+       {"suite", "points", "left_out"}},
+      {other, "Google Benchmark's JSON", "use its own tools, such as compare.py", {"context", "benchmarks"}},
+      {other, "a run's plan", "give the report.json beside it", {"canonical_json", "sha256"}},
+      {other, "a bundle's bundle.json", "give the whole bundle", {"bundle_version"}},
+      {other, "a bundle's environment.json", "give the whole bundle", {"program", "context"}},
+      {other, "a JSON schema", "give a file that it describes", {"$schema", "definitions"}},
+      {other, "what trainwatt models --json wrote", "give a file of your own", {"model", "products_per_micro_batch"}},
+      {config, "a config", "trainwatt-train --config and trainwatt plan --config read it", {"grids"}},
       {config,
-       {"model"},
-       {},
        "a config or a network's description",
-       "trainwatt-train --config and trainwatt plan --config read configs"},
-      {other, {}, {"record,trial,host,"}, "a bundle's power.csv", "give the whole bundle"},
+       "trainwatt-train --config and trainwatt plan --config read configs",
+       {"model"}},
+      {other, "a bundle's power.csv", "give the whole bundle", {}, {"record,trial,host,"}},
       {power_csv,
-       {},
-       {"time,", "watts,"},
        "the CSV file of a power meter",
-       "give it with --energy-csv, --facility-csv or --it-csv"},
-      {other, {}, {"<!DOCTYPE html"}, "an HTML page", "open it in a browser"},
-      {key, {}, {"-----BEGIN"}, "a key", "give it with --sign to trainwatt bundle"},
-      {weights, {}, {}, "a file of weights", ""},
-      {signers, {}, {}, "a file of allowed signers", ""}};
+       "give it with --energy-csv, --facility-csv or --it-csv",
+       {},
+       {"time,", "watts,"}},
+      {other, "an HTML page", "open it in a browser", {}, {"<!DOCTYPE html"}},
+      {key, "a key", "give it with --sign to trainwatt bundle", {}, {"-----BEGIN"}},
+      {weights, "a file of weights", ""},
+      {signers, "a file of allowed signers", ""}};
   return all;
 }
 

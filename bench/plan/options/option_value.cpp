@@ -122,6 +122,16 @@ std::string json_text(const OptionValue& value) {
       value);
 }
 
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
 std::string plain_text(const OptionValue& value) {
   if (const auto* word = std::get_if<std::string>(&value)) return models::cut_word(*word);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);

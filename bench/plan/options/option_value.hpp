@@ -50,6 +50,8 @@ void check_value(const std::string& key, const ValueType& type, const OptionValu
 std::string written(const ValueType& type, std::int64_t value);
 /// As JSON.
 std::string json_text(const OptionValue& value);
+/// The parts of a text between these characters, empty ones too.
+std::vector<std::string> split(const std::string& text, char at);
 /// As people write it: strings without quotes.
 std::string plain_text(const OptionValue& value);
 /// Of a config's JSON text. Whole numbers are integers, also 3.0 (draft-07). Throws UsageError if the type has none.

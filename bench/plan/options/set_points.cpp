@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
@@ -16,17 +17,6 @@ double number(const std::string& key, const std::string& text, const std::string
   if (!value) throw bad_value(key, text, "must be a number, minimum:maximum:step, or found");
   if (!(*value > 0 && *value <= largest_set_point)) throw bad_value(key, text, "must be above 0 (maximum 1000000)");
   return *value;
-}
-
-/// Parts between colons.
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts = {""};
-  for (const char c : text)
-    if (c == ':')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  return parts;
 }
 
 }  // namespace
@@ -55,7 +45,7 @@ std::vector<std::optional<double>> parse_set_points(power::KnobKind kind, const 
   }
   if (text.find('%') != std::string::npos)
     throw bad_value(key, text, "this node does not report the range: give a value");
-  const std::vector<std::string> parts = parts_of(text);
+  const std::vector<std::string> parts = split(text, ':');
   if (parts.size() == 1) return {number(key, text, parts[0])};
   if (parts.size() != 3) throw bad_value(key, text, "must be a number, minimum:maximum:step, or found");
   const double minimum = number(key, text, parts[0]), maximum = number(key, text, parts[1]),
@@ -72,7 +62,7 @@ std::vector<double> parse_shares(const std::string& key, const std::string& text
   if (text.find('%') == std::string::npos) return {};
   const auto fail = [&](const char* why) { throw bad_value(key, text, why); };
   std::vector<double> parts;
-  for (const std::string& part : parts_of(text)) {
+  for (const std::string& part : split(text, ':')) {
     const auto percent = number_in<double>(std::string_view(part).substr(0, part.find('%')));
     if (!percent || part.find('%') + 1 != part.size())
       fail("must be a share of the range, such as 60% or 40%:100%:20%");

@@ -16,14 +16,9 @@ constexpr std::string_view folder = "trainwatt-offer/";
 constexpr const char* compression_level = "9";
 constexpr std::int64_t fixed_time = 315532800;  // 1980-01-01, the earliest that all archive formats know
 
-struct EndRead {
-  void operator()(archive* a) const { archive_read_free(a); }
-};
-struct EndWrite {
-  void operator()(archive* a) const { archive_write_free(a); }
-};
-struct EndEntry {
-  void operator()(archive_entry* e) const { archive_entry_free(e); }
+template <auto free>
+struct Free {
+  void operator()(auto* owned) const { free(owned); }
 };
 
 std::string why(archive* a) {
@@ -65,7 +60,7 @@ std::string checked_name(archive_entry* entry) {
 
 std::string pack(const results::BundleFiles& files) {
   std::string out;
-  const std::unique_ptr<archive, EndWrite> a(archive_write_new());
+  const std::unique_ptr<archive, Free<archive_write_free>> a(archive_write_new());
   const auto check = [&](int result) {
     if (result != ARCHIVE_OK) throw std::runtime_error("cannot pack: " + why(a.get()));
   };
@@ -76,7 +71,7 @@ std::string pack(const results::BundleFiles& files) {
   check(archive_write_set_bytes_in_last_block(a.get(), 1));
   check(archive_write_open(a.get(), &out, nullptr, append, nullptr));
   for (const auto& [name, bytes] : files) {
-    const std::unique_ptr<archive_entry, EndEntry> entry(archive_entry_new());
+    const std::unique_ptr<archive_entry, Free<archive_entry_free>> entry(archive_entry_new());
     if (!entry) throw std::bad_alloc();
     archive_entry_set_pathname(entry.get(), (std::string(folder) + name).c_str());
     archive_entry_set_filetype(entry.get(), AE_IFREG);
@@ -94,7 +89,7 @@ std::string pack(const results::BundleFiles& files) {
 bool is_packed(std::string_view bytes) { return bytes.starts_with("\x28\xb5\x2f\xfd"); }
 
 results::BundleFiles unpack(std::string_view bytes) {
-  const std::unique_ptr<archive, EndRead> a(archive_read_new());
+  const std::unique_ptr<archive, Free<archive_read_free>> a(archive_read_new());
   if (!a) throw std::bad_alloc();
   // Nothing but what bundles are made of: fewer parsers meet what strangers send.
   archive_read_support_filter_zstd(a.get());

@@ -1,7 +1,6 @@
 #include "bench/tool/inputs/report_file.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -133,14 +132,17 @@ LoadedRuns load_runs(const std::string& path) {
   return all;
 }
 
+std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
+  std::vector<std::string> lines;
+  for (const results::Fault& fault : faults) lines.push_back(results::fault_line(fault));
+  return lines;
+}
+
 void say_faults(const std::string& path, const std::vector<std::string>& lines) { say_first(path, lines, false); }
 
 void say_findings(const std::string& path, const results::Validation& found) {
-  for (const std::vector<results::Fault>* faults : {&found.violations, &found.warnings}) {
-    std::vector<std::string> lines;
-    for (const results::Fault& fault : *faults) lines.push_back(results::fault_line(fault));
-    say_first(path, lines, faults == &found.warnings);
-  }
+  say_first(path, lines_of(found.violations), false);
+  say_first(path, lines_of(found.warnings), true);
 }
 
 void refuse_existing(const std::string& path) {

@@ -74,6 +74,7 @@ struct LoadedRuns {
 };
 /// Throws as load_report().
 LoadedRuns load_runs(const std::string& path);
+std::vector<std::string> lines_of(const std::vector<results::Fault>& faults);
 /// A warning on stderr: the first of the lines, and how many more; nothing where there is none.
 void say_faults(const std::string& path, const std::vector<std::string>& lines);
 /// Likewise, of violations and, with a code of its own, of what else was found.

@@ -8,16 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
-#include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/compare/copies.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
-#include "results/record/version.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -54,17 +51,6 @@ std::string readme(std::size_t runs, const std::vector<std::string>& forced_over
          "                                                    and that there are as many as the kit asks for\n"
          "  tar --zstd -xf OFFER.tar.zst                      unpacks the bundles of the runs\n"
          "  sha256sum -c SHA256SUMS                           checks the files alone, unpacked, without trainwatt\n";
-}
-
-std::string bundle_json(std::size_t runs, const std::vector<std::string>& forced_over) {
-  const results::Program program = results::program_info("trainwatt");
-  const Json json = {
-      {"bundle_version", results::bundle_version},
-      {"program", {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}}},
-      {"runs", runs},
-      {"forced", !forced_over.empty()},
-      {"forced_over", forced_over}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 /// bundle.json against the runs that are there.
@@ -107,7 +93,7 @@ results::BundleFiles make_series(const std::vector<std::pair<std::string, std::s
                                  const std::vector<std::string>& forced_over) {
   results::BundleFiles files;
   for (const auto& [name, bytes] : runs) files[name + std::string(packed_run)] = bytes;
-  files[results::bundle_file] = bundle_json(runs.size(), forced_over);
+  files[results::bundle_file] = results::bundle_json(forced_over, runs.size());
   files[results::readme_file] = readme(runs.size(), forced_over);
   files[results::sums_file] = results::checksums(files);
   return files;

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "power/meter/program.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/report_io.hpp"
+#include "results/record/temporary_folder.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench::tool {
@@ -26,26 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* space = "trainwatt";
-
-/// A folder that only this user reads, gone with its object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "trainwatt-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "cannot make " + name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 struct Opened {
   Opened(const std::string& path, int flags) : descriptor(open(path.c_str(), flags | O_CLOEXEC, 0600)) {
@@ -56,12 +35,6 @@ struct Opened {
   Opened& operator=(const Opened&) = delete;
   int descriptor;
 };
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 struct Answer {
   int code = 0;
@@ -75,7 +48,7 @@ struct Answer {
 };
 
 /// Runs ssh-keygen with a file as its standard input.
-Answer ssh_keygen(std::vector<std::string> words, const std::string& input, const TemporaryFolder& folder) {
+Answer ssh_keygen(std::vector<std::string> words, const std::string& input, const results::TemporaryFolder& folder) {
   words.insert(words.begin(), "ssh-keygen");
   const std::string out = folder.file("out"), err = folder.file("err");
   const Opened from(input, O_RDONLY), to(out, O_WRONLY | O_CREAT | O_TRUNC), errors(err, O_WRONLY | O_CREAT | O_TRUNC);
@@ -92,7 +65,7 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return {power::exit_code_of(status), text_of(out), text_of(err)};
+  return {power::exit_code_of(status), folder.read("out"), folder.read("err")};
 }
 
 }  // namespace
@@ -101,11 +74,11 @@ std::string sign(const std::string& text, const std::string& key) {
   if (!fs::is_regular_file(key))
     throw UsageError("cannot-sign", fmt::format("--sign {}: not a file: give a private key", key));
   check_kind("--sign", key, {InputKind::key});
-  const TemporaryFolder folder;
+  const results::TemporaryFolder folder;
   const std::string file = folder.file(results::sums_file);
   results::write_atomically(file, text);
   const Answer answer = ssh_keygen({"-Y", "sign", "-f", key, "-n", space, file}, "/dev/null", folder);
-  const std::string signature = text_of(folder.file(results::signature_file));
+  const std::string signature = folder.read(results::signature_file);
   if (answer.code != 0 || signature.empty())
     throw UsageError("cannot-sign", fmt::format("--sign {}: {}", key, answer.what()));
   return signature;
@@ -119,7 +92,7 @@ void check_signers(const std::string& signers) {
 }
 
 Signed verify(const std::string& text, const std::string& signature, const std::string& signers) {
-  const TemporaryFolder folder;
+  const results::TemporaryFolder folder;
   const std::string file = folder.file(results::sums_file), signature_path = folder.file(results::signature_file);
   results::write_atomically(file, text), results::write_atomically(signature_path, signature);
   const Answer good = ssh_keygen({"-Y", "check-novalidate", "-n", space, "-s", signature_path}, file, folder);

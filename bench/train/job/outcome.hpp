@@ -67,4 +67,12 @@ void together(comm::Job& job, Work&& work) {
   throw Stop(static_cast<int>(code), code_of(*first), job.agree(std::string(without_code(failure))));
 }
 
+/// The same of work that only the first rank does.
+template <class Work>
+void on_root(comm::Job& job, Work&& work) {
+  together(job, [&] {
+    if (job.is_root()) work();
+  });
+}
+
 }  // namespace tw::bench

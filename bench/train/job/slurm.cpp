@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
+
+#include "bench/plan/options/usage_error.hpp"
 
 namespace tw::bench {
 namespace {
@@ -16,10 +17,8 @@ std::string lower(std::string text) {
 /// Slurm hands some words on as codes above any frequency.
 std::optional<double> number(const std::string& text) {
   constexpr double largest = 1e9;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0 && value < largest)) return std::nullopt;
-  return value;
+  const std::optional<double> value = number_in<double>(text);
+  return value > 0.0 && value < largest ? value : std::nullopt;
 }
 
 }  // namespace

@@ -4,12 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "bench/inventory/inventory.hpp"
-#include "bench/terminal/error_line.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "power/visible_gpus.hpp"
 
@@ -33,15 +31,13 @@ int threads_requested(const Options& options) {
   if (options.threads > 0) return options.threads;
   const char* text = std::getenv("OMP_NUM_THREADS");
   if (text == nullptr || *text == '\0') return 0;
-  const char* end = text + std::strcspn(text, ",");
-  int threads = 0;
-  const auto [last, error] = std::from_chars(text, end, threads);
-  if (error != std::errc() || last != end || threads < 1 || threads > most_threads())
+  const std::optional<int> threads = number_in<int>(std::string_view(text, std::strcspn(text, ",")));
+  if (!(threads >= 1 && threads <= most_threads()))
     throw UsageError("threads-out-of-range",
                      fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}: set it to the number of cores per rank, or "
                                  "unset it",
                                  text, most_threads()));
-  return threads;
+  return *threads;
 }
 
 int choose_threads(int requested, comm::Job& job) {

@@ -17,25 +17,11 @@
 namespace tw::bench {
 namespace {
 
-/// Steps that are timed behind the first, which builds things: for so long, and of long ones the first alone.
-constexpr double timed_seconds = 1, long_step_seconds = 5;
-constexpr double least_steps = 3, most_steps = 20;
-
-/// The least of the slowest rank's seconds of a few steps: another program's bursts make single ones many times as
-/// long. `measurement` is that of the context's plan.
-double fastest_step(RunContext& context, const Point& point, Measurement& measurement) {
-  PointRun run(context, point);
-  together(context.job, [&] { run.set_up(context.plan.seed); });
-  run.connect();
-  const auto least_of = [&](int steps) {
-    measurement.warmup_steps = steps;
-    return std::ranges::min(context.job.maximum(run.warm_up().step_seconds));
-  };
-  least_of(1);
-  const double first = least_of(1);
-  if (first > long_step_seconds) return first;
-  const double more = std::clamp(std::ceil(timed_seconds / std::max(first, 1e-9)), least_steps, most_steps);
-  return std::min(first, least_of(static_cast<int>(more)));
+/// For a second.
+int steps_to_time(double step_seconds) {
+  constexpr double timed_seconds = 1, least_steps = 3, most_steps = 20;
+  return static_cast<int>(
+      std::clamp(std::ceil(timed_seconds / std::max(step_seconds, 1e-9)), least_steps, most_steps));
 }
 
 /// The point's speed, or the reason why there is none (collective).
@@ -45,7 +31,8 @@ void time_size(RunContext& context, const Point& point, Measurement& measurement
   if (!trial.reason.empty()) return;
   try {
     context.device.trim();
-    trial.samples_per_s = static_cast<double>(point.global_batch()) / fastest_step(context, point, measurement);
+    trial.samples_per_s =
+        static_cast<double>(point.global_batch()) / fastest_step(context, point, measurement, steps_to_time);
   } catch (const Stop& stop) {  // agreed upon
     if (stop.code() == exit_interrupted) throw;
     trial.reason = without_code(stop.what());

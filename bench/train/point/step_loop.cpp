@@ -291,6 +291,21 @@ results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) 
   return trial;
 }
 
+double fastest_step(RunContext& context, const Point& point, Measurement& measurement,
+                    const std::function<int(double)>& more) {
+  constexpr double long_step_seconds = 5;
+  PointRun run(context, point);
+  together(context.job, [&] { run.set_up(context.plan.seed); });
+  run.connect();
+  const auto least_of = [&](int steps) {
+    measurement.warmup_steps = steps;
+    return std::ranges::min(context.job.maximum(run.warm_up().step_seconds));
+  };
+  least_of(1);
+  const double first = least_of(1);
+  return first > long_step_seconds ? first : std::min(first, least_of(more(first)));
+}
+
 results::TargetRun merge(comm::Job& job, results::TargetRun run) {
   std::vector<double> seconds = {run.evaluation_s};
   for (const results::Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);

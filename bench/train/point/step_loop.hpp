@@ -75,6 +75,12 @@ class PointRun {
   double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 if steps do not run ahead
 };
 
+/// The least of the slowest rank's seconds of a few steps behind the first, which builds things (collective): another
+/// program's bursts make single ones many times as long. `more`: how many steps to time besides one that took so many
+/// seconds; of a long one none. `measurement` is that of the context's plan.
+double fastest_step(RunContext& context, const Point& point, Measurement& measurement,
+                    const std::function<int(double)>& more);
+
 /// Loss and error over the task's held-out samples, each rank its micro-batches of them, equal on all ranks
 /// (collective); `time_s` is left at 0. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end.
 results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const Point& point);

@@ -54,10 +54,10 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
   const std::optional<Earlier>& earlier = sweep.folder.earlier();
   if (!earlier || earlier->start.plan.canonical_json != sweep.plan.canonical_json()) return std::nullopt;
   int code = -1;
-  together(sweep.job, [&] {
+  on_root(sweep.job, [&] {
     const fs::path path = sweep.folder.path() / results::report_file;
     const bool is_whole = sweep.plan.search || earlier->records.size() == sweep.plan.points.size();
-    if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
+    if (!is_whole || !fs::exists(path)) return;
     std::ostringstream text;
     text << std::ifstream(path, std::ios::binary).rdbuf();
     // Another version may know other rules: the report is not damaged for that, and could not be written again.

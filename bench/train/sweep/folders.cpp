@@ -76,8 +76,7 @@ std::string shell_word(const fs::path& path) {
 
 std::vector<fs::path> make_folder(comm::Job& job, const fs::path& folder, const char* option) {
   std::vector<fs::path> made;
-  together(job, [&] {
-    if (!job.is_root()) return;
+  on_root(job, [&] {
     made = make_new(folder, option);
     std::error_code code;
     if (made.empty())
@@ -95,8 +94,7 @@ std::pair<fs::path, std::vector<fs::path>> make_default_folder(comm::Job& job, c
   const std::string base = fmt::format("out/{}-{:%Y%m%dT%H%M%SZ}", what, fmt::gmtime(std::time(nullptr)));
   std::string folder = base;
   std::vector<fs::path> made;
-  together(job, [&] {
-    if (!job.is_root()) return;
+  on_root(job, [&] {
     for (int i = 2; (made = make_new(folder, "--out")).empty(); ++i) folder = fmt::format("{}-{}", base, i);
   });
   return {job.broadcast(folder), made};
@@ -104,8 +102,8 @@ std::pair<fs::path, std::vector<fs::path>> make_default_folder(comm::Job& job, c
 
 RunFolder::RunFolder(comm::Job& job, const fs::path& resume) : job_(job) {
   std::string start;
-  together(job, [&] {
-    if (!job.is_root() || resume.empty()) return;
+  on_root(job, [&] {
+    if (resume.empty()) return;
     std::error_code error;
     const bool is_there = fs::exists(resume, error);
     if (error)
@@ -132,9 +130,7 @@ void RunFolder::create(const fs::path& folder, const char* option, const RunPlan
     std::tie(path_, made_) = make_default_folder(job_, plan);
   else
     made_ = make_folder(job_, folder, option);
-  together(job_, [&] {
-    if (job_.is_root()) lock_.emplace(path_);
-  });
+  on_root(job_, [&] { lock_.emplace(path_); });
 }
 
 void RunFolder::keep(const results::RunStart& start) {

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
 
@@ -198,11 +199,6 @@ struct Holder {
   std::string host;
 };
 
-std::string this_host() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
 Holder read_holder(int fd) {
   char text[512] = {};
   Holder holder;
@@ -211,7 +207,7 @@ Holder read_holder(int fd) {
 }
 
 bool lives_here(const Holder& holder) {
-  return holder.process > 0 && holder.process != getpid() && holder.host == this_host() &&
+  return holder.process > 0 && holder.process != getpid() && holder.host == host_name() &&
          (::kill(static_cast<pid_t>(holder.process), 0) == 0 || errno == EPERM);
 }
 
@@ -384,7 +380,7 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
       why = fmt::format("{} is writing to this folder: wait until it ends, or choose another folder",
                         holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host)
                                            : "another process");
-    else if (!is_known_ && !made && holder.host != this_host())
+    else if (!is_known_ && !made && holder.host != host_name())
       why = fmt::format(
           "the file system has no locks, and {} may be writing to this folder: remove {} if it has ended",
           holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host) : "another process",
@@ -399,7 +395,7 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
     if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
     ::close(fd_);
   }
-  const std::string text = fmt::format("{} {}\n", getpid(), this_host());
+  const std::string text = fmt::format("{} {}\n", getpid(), host_name());
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int error = errno;
     ::unlink(path_.c_str());  // an empty one would keep the folder, and so the next run, from being made

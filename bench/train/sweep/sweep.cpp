@@ -3,16 +3,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <set>
@@ -26,7 +23,6 @@
 #include "bench/plan/plan.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
-#include "bench/terminal/terminal.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/job/slurm.hpp"
 #include "bench/train/node/busy_nodes.hpp"
@@ -108,7 +104,7 @@ class Run {
     const results::Scope searched =
         plan_.search ? scope_to_search(plan_, report_.context.meters) : results::Scope::none;
     take_over();
-    together(job_, [&] { keep_start(); });
+    on_root(job_, [&] { keep_start(); });
     progress_ = Progress(job_.is_root(), points_to_measure(), expected_point_seconds(plan_),
                          static_cast<int>(finished_.size()));
     say_what_runs();
@@ -242,8 +238,7 @@ class Run {
     std::vector<std::string> found;
     std::string others;
     parts_ = parts_of(*earlier);
-    together(job_, [&] {
-      if (!job_.is_root()) return;
+    on_root(job_, [&] {
       bool is_usage = false;
       std::vector<LaunchDifference> all = differences(earlier->start, report_);
       all.insert(all.end(), sweep_.differences.begin(), sweep_.differences.end());
@@ -271,8 +266,7 @@ class Run {
       warn(with_code("other-hosts", "resumed on " + others));
     }
     std::string ids;
-    together(job_, [&] {
-      if (!job_.is_root()) return;
+    on_root(job_, [&] {
       report_.records = earlier->records;
       report_.parts = parts_so_far();
       if (const std::string why = unfit_records(report_, !forced_over_.empty()); !why.empty())
@@ -301,9 +295,8 @@ class Run {
 
   /// On disk for a launch that resumes this one: its start, and once more its end.
   void keep_start() {
-    if (job_.is_root())
-      sweep_.folder.keep(
-          {report_.program, report_.context, report_.plan, sweep_.command, sweep_.config, parts_, forced_over_});
+    sweep_.folder.keep(
+        {report_.program, report_.context, report_.plan, sweep_.command, sweep_.config, parts_, forced_over_});
   }
 
   /// Of a search as many as are likely.
@@ -381,8 +374,7 @@ class Run {
     const bool earlier_changed = results::flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
     try {
-      together(job_, [&] {
-        if (!job_.is_root()) return;
+      on_root(job_, [&] {
         try {
           results::keep_last_record(out_ / results::records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
@@ -393,9 +385,7 @@ class Run {
       report_.records.pop_back();
       throw;
     }
-    together(job_, [&] {
-      if (job_.is_root()) account_.end();
-    });
+    on_root(job_, [&] { account_.end(); });
     if (!lost.empty())
       throw Stop(exit_environment, "device-lost",
                  "the device no longer responds: " + lost + "; continue in a new process");
@@ -406,8 +396,7 @@ class Run {
   results::Record run_or_leave(RunContext& context, const Point& point) {
     const std::string why = job_.broadcast(job_.is_root() ? account_.why_not(point.id) : "");
     if (!why.empty()) return failed_point(context, point, why);
-    together(job_, [&] {
-      if (!job_.is_root()) return;
+    on_root(job_, [&] {
       try {
         account_.begin(point.id);
       } catch (const std::system_error& error) {
@@ -439,8 +428,7 @@ class Run {
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
       std::printf("\n%s\n%s", results::summary_table(report_, style_of(job_)).c_str(),
                   results::search_text(report_, style_of(job_)).c_str());
-    together(job_, [&] {
-      if (!job_.is_root()) return;
+    on_root(job_, [&] {
       if (!report_.records.empty() || resumable) {
         try {
           results::write_atomically(path, results::to_json(report_)), keep_start();

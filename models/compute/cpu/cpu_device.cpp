@@ -3,7 +3,6 @@
 // both; bf16 is there where the capped instruction set has AVX512-BF16 or AMX. One device serves one thread at a time.
 #include "models/compute/registry.hpp"
 
-#include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -112,21 +111,15 @@ class CpuDevice final : public Device {
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
 
-  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
-    require(shape.dtype);
-    return make_linear(context_, shape);
-  }
+  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override { return make_linear(context_of(shape), shape); }
   std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override {
-    require(shape.dtype);
-    return make_convolution(context_, shape);
+    return make_convolution(context_of(shape), shape);
   }
   std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
-    require(shape.dtype);
-    return make_attention(context_, shape);
+    return make_attention(context_of(shape), shape);
   }
   std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override {
-    require(shape.dtype);
-    return make_classifier(context_, shape);
+    return make_classifier(context_of(shape), shape);
   }
   std::vector<LibraryProduct> library_products(const LinearShape& shape, Op pass) override {
     return cpu::library_products(context_, shape, pass);
@@ -136,48 +129,32 @@ class CpuDevice final : public Device {
   }
 
  protected:
-  void do_embedding_forward(Stream&, const EmbeddingForward& args) override {
-    kernels().embedding_forward(threads(), args.y.dtype, args);
-  }
-  void do_embedding_backward(Stream&, const EmbeddingBackward& args) override {
-    kernels().embedding_backward(threads(), args.dy.dtype, args);
-  }
-  void do_layer_norm_forward(Stream&, const LayerNormForward& args) override {
-    kernels().layer_norm_forward(threads(), args.x.dtype, args);
-  }
+  // Kernels without scratch: TW_KERNEL(name, Arguments, tensor of the dtype to compute in)
+#define TW_KERNEL(name, Arguments, tensor) \
+  void do_##name(Stream&, const Arguments& args) override { kernels().name(threads(), args.tensor.dtype, args); }
+  TW_KERNEL(embedding_forward, EmbeddingForward, y)
+  TW_KERNEL(embedding_backward, EmbeddingBackward, dy)
+  TW_KERNEL(layer_norm_forward, LayerNormForward, x)
+  TW_KERNEL(rms_norm_forward, RmsNormForward, x)
+  TW_KERNEL(rotary, Rotary, x)
+  TW_KERNEL(swiglu_forward, SwigluForward, x)
+  TW_KERNEL(swiglu_backward, SwigluBackward, x)
+  TW_KERNEL(max_pool_forward, MaxPoolForward, x)
+  TW_KERNEL(max_pool_backward, MaxPoolBackward, dx)
+  TW_KERNEL(average_pool_forward, AveragePoolForward, x)
+  TW_KERNEL(average_pool_backward, AveragePoolBackward, dx)
+#undef TW_KERNEL
   void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
     kernels().layer_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
   }
-  void do_rms_norm_forward(Stream&, const RmsNormForward& args) override {
-    kernels().rms_norm_forward(threads(), args.x.dtype, args);
-  }
   void do_rms_norm_backward(Stream&, const RmsNormBackward& args) override {
     kernels().rms_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
-  }
-  void do_rotary(Stream&, const Rotary& args) override { kernels().rotary(threads(), args.x.dtype, args); }
-  void do_swiglu_forward(Stream&, const SwigluForward& args) override {
-    kernels().swiglu_forward(threads(), args.x.dtype, args);
-  }
-  void do_swiglu_backward(Stream&, const SwigluBackward& args) override {
-    kernels().swiglu_backward(threads(), args.x.dtype, args);
   }
   void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
     kernels().batch_norm_forward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
   }
   void do_batch_norm_backward(Stream&, const BatchNormBackward& args) override {
     kernels().batch_norm_backward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
-  }
-  void do_max_pool_forward(Stream&, const MaxPoolForward& args) override {
-    kernels().max_pool_forward(threads(), args.x.dtype, args);
-  }
-  void do_max_pool_backward(Stream&, const MaxPoolBackward& args) override {
-    kernels().max_pool_backward(threads(), args.dx.dtype, args);
-  }
-  void do_average_pool_forward(Stream&, const AveragePoolForward& args) override {
-    kernels().average_pool_forward(threads(), args.x.dtype, args);
-  }
-  void do_average_pool_backward(Stream&, const AveragePoolBackward& args) override {
-    kernels().average_pool_backward(threads(), args.dx.dtype, args);
   }
   void do_add(Stream&, const Add& args) override {
     kernels().add(threads(), args.y.dtype, args.a.data, args.b.data, args.y.data, args.y.count());
@@ -218,10 +195,11 @@ class CpuDevice final : public Device {
     }
     return options.threads > 0 ? options.threads : allowed_cpus();
   }
-  void require(DType dtype) const {
-    if (!supports(Op::linear_forward, dtype)) {
-      throw Error(Failure::unsupported, "device cpu: " + std::string(to_string(dtype)) + ": " + why_unsupported(dtype));
-    }
+  /// Throws where the device does not compute in the shape's dtype.
+  Context& context_of(const auto& shape) {
+    const DType dtype = shape.dtype;
+    if (supports(Op::linear_forward, dtype)) return context_;
+    throw Error(Failure::unsupported, "device cpu: " + std::string(to_string(dtype)) + ": " + why_unsupported(dtype));
   }
   const Kernels& kernels() const { return context_.kernels(); }
   int threads() const { return context_.threads(); }

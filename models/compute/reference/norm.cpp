@@ -6,15 +6,23 @@
 #include "models/compute/reference/reference.hpp"
 
 namespace tw::models::reference {
+namespace {
+
+/// What is normalised is the sum as stored: backward will see no other.
+Values sum_of(const Tensor& x, const Tensor& residual) {
+  Values sum = load(x);
+  if (!residual) return sum;
+  const Values more = load(residual);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  round_to(x.dtype, sum);
+  return sum;
+}
+
+}  // namespace
 
 void ReferenceDevice::do_layer_norm_forward(Stream&, const LayerNormForward& args) {
   const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
-  Values x = load(args.x);
-  if (args.residual) {
-    const Values residual = load(args.residual);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] += residual[i];
-    round_to(args.x.dtype, x);  // what is normalised is the sum as stored: backward will see no other
-  }
+  const Values x = sum_of(args.x, args.residual);
   const Values gamma = load(args.gamma), beta = load(args.beta);
   Values y(x.size()), means(static_cast<std::size_t>(rows)), rstds(means.size());
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -62,12 +70,7 @@ void ReferenceDevice::do_layer_norm_backward(Stream&, const LayerNormBackward& a
 
 void ReferenceDevice::do_rms_norm_forward(Stream&, const RmsNormForward& args) {
   const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
-  Values x = load(args.x);
-  if (args.residual) {
-    const Values residual = load(args.residual);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] += residual[i];
-    round_to(args.x.dtype, x);
-  }
+  const Values x = sum_of(args.x, args.residual);
   const Values gamma = load(args.gamma);
   Values y(x.size()), rstds(static_cast<std::size_t>(rows));
   for (std::int64_t i = 0; i < rows; ++i) {

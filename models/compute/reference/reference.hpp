@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <unordered_map>
 #include <vector>
 
@@ -72,7 +73,7 @@ class ReferenceDevice : public Device {
   ~ReferenceDevice() override;
 
   DeviceInfo info() const override;
-  bool supports(Op op, DType dtype) const override;
+  bool supports(Op, DType dtype) const override { return is_float(dtype); }
   using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override;
   std::string why_no_math(Math) const override { return {}; }
@@ -80,9 +81,15 @@ class ReferenceDevice : public Device {
 
   void* allocate(std::size_t bytes) override;
   void free(void* data) noexcept override;
-  void copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) override;
-  void copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) override;
-  void copy(Stream&, void* destination, const void* source, std::size_t bytes) override;
+  void copy_from_host(Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
+    copy(stream, device_data, host, bytes);
+  }
+  void copy_to_host(Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
+    copy(stream, host, device_data, bytes);
+  }
+  void copy(Stream&, void* destination, const void* source, std::size_t bytes) override {
+    std::memmove(destination, source, bytes);
+  }
   std::size_t allocated_bytes() const override { return allocated_; }
   std::size_t peak_allocated_bytes() const override { return peak_; }
   void reset_peak_allocated_bytes() override { peak_ = allocated_; }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "models/compute/error.hpp"
 #include "models/compute/host_stream.hpp"
@@ -29,8 +28,6 @@ DeviceInfo ReferenceDevice::info() const {
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
   return info;
 }
-
-bool ReferenceDevice::supports(Op, DType dtype) const { return is_float(dtype); }
 
 std::string ReferenceDevice::why_unsupported(DType dtype) const {
   return supports(Op::add, dtype) ? std::string() : "the reference device computes on float32, bf16 and fp16";
@@ -55,16 +52,6 @@ void ReferenceDevice::free(void* data) noexcept {
   allocated_ -= found->second;
   blocks_.erase(found);
   std::free(data);
-}
-
-void ReferenceDevice::copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) {
-  std::memmove(device_data, host, bytes);
-}
-void ReferenceDevice::copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) {
-  std::memmove(host, device_data, bytes);
-}
-void ReferenceDevice::copy(Stream&, void* destination, const void* source, std::size_t bytes) {
-  std::memmove(destination, source, bytes);
 }
 
 std::unique_ptr<Stream> ReferenceDevice::create_stream() { return std::make_unique<HostStream>(); }
