@@ -161,6 +161,18 @@ class CpuDevice final : public Device {
   void do_swiglu_backward(Stream&, const SwigluBackward& args) override {
     kernels().swiglu_backward(threads(), args.x.dtype, args);
   }
+  void do_gather_rows(Stream&, const GatherRows& args) override {
+    kernels().gather_rows(threads(), args.x.dtype, args);
+  }
+  void do_scatter_rows(Stream&, const ScatterRows& args) override {
+    kernels().scatter_rows(threads(), args.dx.dtype, args);
+  }
+  void do_activation_forward(Stream&, const ActivationForward& args) override {
+    kernels().activation_forward(threads(), args.x.dtype, args);
+  }
+  void do_activation_backward(Stream&, const ActivationBackward& args) override {
+    kernels().activation_backward(threads(), args.x.dtype, args);
+  }
   void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
     kernels().batch_norm_forward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
   }
