@@ -36,7 +36,8 @@ struct MaskedLayout {
 
 class MaskedSource {
  public:
-  static constexpr std::int32_t cls = 0, sep = 1, mask = 2, first_ordinary = 3;
+  /// Token 0 pads in the public definition, whose table gets no gradient from it: it does not occur.
+  static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = 4;
   static constexpr int topics = 4;
   static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = 8;
 

@@ -55,7 +55,7 @@ TEST(MaskedSource, SequencesAreTwoSegmentsBetweenSpecialTokens) {
         for (std::int64_t t = 0; t < seq; ++t) {
           EXPECT_EQ(batch.segment(b, t), separators == 0 ? 0 : 1);
           if (batch.token(b, t) == MaskedSource::sep) ++separators;
-          EXPECT_TRUE(batch.token(b, t) >= 0 && batch.token(b, t) < vocabulary);
+          EXPECT_TRUE(batch.token(b, t) >= MaskedSource::cls && batch.token(b, t) < vocabulary);
         }
         EXPECT_EQ(separators, 2);
         for (std::int64_t i = 0; i < masked; ++i) {

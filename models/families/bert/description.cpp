@@ -76,7 +76,7 @@ class BertShape final : public ShapeOf<BertDescription> {
   OptimizerConfig default_optimizer(std::int64_t) const override {
     OptimizerConfig config;
     config.kind = OptimizerConfig::Kind::adamw;
-    config.learning_rate = d.width < 768 ? 3e-3f : 1e-4f;
+    config.learning_rate = d.width < 768 ? 1e-3f : 1e-4f;
     config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-6f;
     config.weight_decay = 0.01f, config.clip_norm = 1.0f;
     return config;
