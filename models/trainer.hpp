@@ -54,7 +54,7 @@ struct StepResult {
 struct EvaluationResult {
   double loss = 0;               ///< mean over the predictions, as in training (label smoothing included)
   std::int64_t correct = 0;      ///< predictions whose greatest logit is the target's; the first of equal ones counts
-  std::int64_t predictions = 0;  ///< a token each, or an image
+  std::int64_t predictions = 0;  ///< a token each (of masked tokens, a masked one), or an image
 };
 
 /// A range of the flat gradient buffer, in elements.

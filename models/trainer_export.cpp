@@ -1,6 +1,7 @@
 // Trainer::export_step: one step as files that other frameworks read.
 #include <cstring>
 
+#include "models/data/masked_source.hpp"
 #include "models/export/step_export.hpp"
 #include "models/trainer_impl.hpp"
 
@@ -36,12 +37,32 @@ std::vector<char> as_int64(const std::vector<std::int32_t>& values) {
   return out;
 }
 
+/// A batch of masked tokens under the names and in the layout of transformers' BertForPreTraining: a label for each
+/// position, -100 where none is predicted.
+struct ExportedMasked {
+  std::vector<std::int32_t> tokens, segments, labels, next_sentence;
+
+  void append(const Tensor& inputs, const std::int32_t* targets, const MaskedLayout& layout) {
+    const auto add = [](std::vector<std::int32_t>& to, const Tensor& values) {
+      to.insert(to.end(), values.as<std::int32_t>(), values.as<std::int32_t>() + values.count());
+    };
+    add(tokens, layout.tokens(inputs));
+    add(segments, layout.segments(inputs));
+    std::vector<std::int32_t> each(static_cast<std::size_t>(layout.batch * layout.seq), -100);
+    const auto* rows = layout.rows(inputs).as<std::int32_t>();
+    for (std::int64_t i = 0; i < layout.predicted(); ++i) each[static_cast<std::size_t>(rows[i])] = targets[i];
+    labels.insert(labels.end(), each.begin(), each.end());
+    next_sentence.insert(next_sentence.end(), targets + layout.predicted(), targets + layout.gathered());
+  }
+};
+
 }  // namespace
 
 // The global batch of the coming step, in sample order; every rank can make it.
 std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   const DataDescription data = config.network.data();
   std::vector<std::int32_t> tokens, labels;
+  ExportedMasked masked;
   std::vector<char> images;
   const std::int64_t groups = config.accumulate * config.ranks;
   for (std::int64_t group = 0; group < groups; ++group) {
@@ -49,6 +70,10 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
                               static_cast<std::uint64_t>(steps * global_batch() + group * config.micro_batch));
     const Tensor& x = loader.samples().inputs();
     const auto* target = loader.samples().targets().as<std::int32_t>();
+    if (data.kind == DataKind::masked_tokens) {
+      masked.append(x, target, {config.micro_batch, config.seq_len});
+      continue;
+    }
     labels.insert(labels.end(), target, target + loader.samples().targets().count());
     if (data.kind == DataKind::tokens) {
       tokens.insert(tokens.end(), x.as<std::int32_t>(), x.as<std::int32_t>() + x.count());
@@ -63,6 +88,14 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     append(images, nchw);
   }
   const std::int64_t g = global_batch();
+  if (data.kind == DataKind::masked_tokens) {
+    const auto of = [](const char* name, std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values) {
+      return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [values] { return as_int64(values); }};
+    };
+    return {of("input_ids", {g, config.seq_len}, masked.tokens),
+            of("token_type_ids", {g, config.seq_len}, masked.segments),
+            of("labels", {g, config.seq_len}, masked.labels), of("next_sentence_label", {g}, masked.next_sentence)};
+  }
   if (data.kind == DataKind::tokens) {
     return {{SafeTensor::Type::int64, "input_ids", {g, config.seq_len}, [tokens] { return as_int64(tokens); }},
             {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};

@@ -152,7 +152,7 @@ class Measurement {
       // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library
       // seen.
       if (p.kind != models::Product::Kind::classifier || p.out_features <= widest_whole)
-        add_linear(p.rows, p.in_features, p.out_features, 1, 1, "", math_);
+        add_linear(p.rows, p.in_features, p.out_features, 1, 1, "", p.beside_fp8 ? head_math_ : math_);
       if (p.kind == models::Product::Kind::classifier) add_classifier(p);
     }
     passes_.push_back(std::move(forward_));

@@ -66,6 +66,36 @@ std::unique_ptr<Case> make_swiglu(models::Device& device, const models::Elementw
   return made;
 }
 
+std::unique_ptr<Case> make_gelu(models::Device& device, const models::Elementwise& e, models::DType dtype,
+                                bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const models::Tensor x = c.tensor(dtype, {e.rows, e.width}), y = c.tensor(dtype, {e.rows, e.width});
+  c.label = x.dims.str() + " gelu_erf";
+  c.bytes = static_cast<double>(x.bytes() + y.bytes());
+  if (!backward) {
+    c.run = [&c, x, y] { c.device().activation_forward(c.stream(), {x, y, models::Activation::gelu_erf}); };
+    return made;
+  }
+  const models::Tensor dx = c.tensor(dtype, x.dims);
+  c.bytes += static_cast<double>(dx.bytes());
+  c.run = [&c, x, y, dx] { c.device().activation_backward(c.stream(), {y, x, dx, models::Activation::gelu_erf}); };
+  return made;
+}
+
+std::unique_ptr<Case> make_elementwise(models::Device& device, const models::Elementwise& e, models::DType dtype,
+                                       bool backward) {
+  switch (e.kind) {
+    case models::Elementwise::Kind::rotary:
+      return make_rotary(device, e, dtype);
+    case models::Elementwise::Kind::swiglu:
+      return make_swiglu(device, e, dtype, backward);
+    case models::Elementwise::Kind::gelu:
+      break;
+  }
+  return make_gelu(device, e, dtype, backward);
+}
+
 std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims, models::DType dtype, bool backward) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
@@ -165,16 +195,21 @@ std::vector<Entry> elementwise_entries(const models::NetworkDescription& network
     const auto add = [&](models::Op op, bool backward) {
       entries.push_back({std::string(models::to_string(op)) + "/" + network.name, op,
                          [=](models::Device& device, models::Precision precision) {
-                           const models::DType dtype = models::storage(precision);
-                           return e.kind == models::Elementwise::Kind::rotary ? make_rotary(device, e, dtype)
-                                                                              : make_swiglu(device, e, dtype, backward);
+                           return make_elementwise(device, e, models::storage(precision), backward);
                          }});
     };
-    if (e.kind == models::Elementwise::Kind::rotary) {
-      add(models::Op::rotary, false);
-    } else {
-      add(models::Op::swiglu_forward, false);
-      add(models::Op::swiglu_backward, true);
+    switch (e.kind) {
+      case models::Elementwise::Kind::rotary:
+        add(models::Op::rotary, false);
+        break;
+      case models::Elementwise::Kind::swiglu:
+        add(models::Op::swiglu_forward, false);
+        add(models::Op::swiglu_backward, true);
+        break;
+      case models::Elementwise::Kind::gelu:
+        add(models::Op::activation_forward, false);
+        add(models::Op::activation_backward, true);
+        break;
     }
   }
   const std::int64_t parameters = models::count_parameters(network);

@@ -7,7 +7,7 @@ std::string product_name(const models::Product& p) {
     case models::Product::Kind::attention:
       return "attention";
     case models::Product::Kind::classifier:
-      return "head";
+      return p.name.empty() ? "head" : p.name;
     case models::Product::Kind::convolution: {
       const std::string kernel = std::to_string(p.kernel);
       return kernel + "x" + kernel + "s" + std::to_string(p.stride) + "_h" + std::to_string(p.height) + "_" +

@@ -94,24 +94,24 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
   forward.out = c.tensor(s.dtype, heads);
   forward.log_sum_exp = c.float32({s.batch, s.heads, s.seq});
   const double width = static_cast<double>(s.heads * s.head_dim);
-  const double causal =
-      2.0 * static_cast<double>(s.batch) * static_cast<double>(s.seq) * static_cast<double>(s.seq) * width;
+  const double forward_flops = (s.causal ? 2.0 : 4.0) * static_cast<double>(s.batch) * static_cast<double>(s.seq) *
+                               static_cast<double>(s.seq) * width;
   if (pass == models::Op::attention_forward) {
-    c.flops = causal;
+    c.flops = forward_flops;
     c.bytes = bytes_of({forward.qkv, forward.out});
     c.run = [&c, plan, forward] { plan->forward(c.stream(), forward); };
   } else {
     plan->forward(c.stream(), forward);  // backward reads what forward saved
     models::AttentionBackward args{c.tensor(s.dtype, heads), forward.qkv, forward.out, forward.log_sum_exp,
                                    c.tensor(s.dtype, packed)};
-    c.flops = 2 * causal;
+    c.flops = 2 * forward_flops;
     c.bytes = bytes_of({args.d_out, args.qkv, args.out, args.d_qkv});
     c.run = [&c, plan, args] { plan->backward(c.stream(), args); };
   }
   add_label(c,
             "batch " + std::to_string(s.batch) + " heads " + std::to_string(s.heads) +
                 (s.group() > 1 ? " kv_heads " + std::to_string(s.kv_heads) : "") + " seq " + std::to_string(s.seq) +
-                " head_dim " + std::to_string(s.head_dim) + " causal",
+                " head_dim " + std::to_string(s.head_dim) + (s.causal ? " causal" : ""),
             *plan);
   return made;
 }
@@ -140,7 +140,8 @@ std::unique_ptr<Case> make_classifier(models::Device& device, const models::Clas
 void add_linear(std::vector<Entry>& entries, const std::string& network, const models::Product& p) {
   const std::string name = product_name(p);
   const bool is_head = p.kind == Kind::classifier;
-  const auto math_of = is_head ? models::math_beside_linear : models::math;
+  const bool not_in_fp8 = is_head || p.beside_fp8;
+  const auto math_of = not_in_fp8 ? models::math_beside_linear : models::math;
   const auto add = [&](models::Op pass, const std::string& suffix, Epilogue epilogue) {
     entries.push_back({std::string(models::to_string(pass)) + "/" + network + "/" + name + suffix, pass,
                        [=](models::Device& device, models::Precision precision) {
@@ -149,7 +150,7 @@ void add_linear(std::vector<Entry>& entries, const std::string& network, const m
                                              models::Activation::none, math_of(precision)},
                                             pass, epilogue);
                        },
-                       is_head ? Multiplies::not_in_fp8 : Multiplies::in_all});
+                       not_in_fp8 ? Multiplies::not_in_fp8 : Multiplies::in_all});
   };
   for (const models::Op pass : linear_passes) add(pass, "", Epilogue::none);
   if (p.epilogue == Epilogue::bias) add(models::Op::linear_forward, "+bias", Epilogue::bias);
@@ -197,7 +198,7 @@ std::vector<Entry> product_entries(const models::NetworkDescription& network, st
                              [=](models::Device& device, models::Precision precision) {
                                return make_attention(
                                    device,
-                                   {p.batch, p.seq, p.heads, p.head_dim, true, models::storage(precision),
+                                   {p.batch, p.seq, p.heads, p.head_dim, p.causal, models::storage(precision),
                                     models::math_beside_linear(precision), p.kv_heads},
                                    pass);
                              },

@@ -66,8 +66,9 @@ std::string shape_of(const models::Product& p) {
     return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
                        p.out_channels, p.kernel, p.stride);
   if (p.kind == models::Product::Kind::attention)
-    return fmt::format("{} x {} tokens, {} heads of {}{}", p.batch, p.seq, p.heads, p.head_dim,
-                       p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "");
+    return fmt::format("{} x {} tokens, {} heads of {}{}{}", p.batch, p.seq, p.heads, p.head_dim,
+                       p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
+                       p.causal ? "" : ", not causal");
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
 

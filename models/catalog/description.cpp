@@ -9,12 +9,12 @@
 namespace tw::models {
 
 const char* to_string(DataKind kind) {
-  static constexpr const char* names[] = {"tokens", "images"};
+  static constexpr const char* names[] = {"tokens", "images", "masked_tokens"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 const char* sample_name(DataKind kind) {
-  static constexpr const char* names[] = {"sequence", "image"};
+  static constexpr const char* names[] = {"sequence", "image", "sequence"};
   return names[static_cast<std::size_t>(kind)];
 }
 

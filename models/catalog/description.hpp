@@ -14,8 +14,9 @@ namespace tw::models {
 
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
 /// and the exact floor (floors.hpp) follow from it.
-enum class DataKind { tokens, images };
-const char* to_string(DataKind kind);    ///< "tokens", "images"
+/// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together.
+enum class DataKind { tokens, images, masked_tokens };
+const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens"
 const char* sample_name(DataKind kind);  ///< "sequence", "image"
 struct DataDescription {
   DataKind kind = DataKind::tokens;
@@ -24,6 +25,10 @@ struct DataDescription {
   int image_size = 0, image_channels = 0;  ///< size × size × channels, NHWC
   std::int64_t classes = 0;
 };
+/// Positions to be predicted in a sequence of masked tokens: 15 % (Devlin et al., arXiv 1810.04805, §3.1), rounded down
+/// and at least 1: 76 of 512, MLPerf's max_predictions_per_seq. All sequences have so many, where the released data
+/// have at most so many.
+constexpr std::int64_t masked_positions(std::int64_t seq_len) { return seq_len < 7 ? 1 : seq_len * 15 / 100; }
 
 // ---- what a training step is made of ----
 
@@ -37,12 +42,14 @@ struct Product {
   std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
   int kernel = 1, stride = 1, padding = 0;
   std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0;  // kv_heads: 0 as many as heads
+  bool causal = true;          ///< attention: each position sees those up to itself, else all
   bool backward_input = true;  ///< false for the first layer
   int count = 1;
   // How a network uses it, for trainwatt-ops; no part of the shape by which equal ones are merged.
-  std::string name{};  ///< of a linear layer: "qkv"; empty: by its shape
+  std::string name{};  ///< of a linear layer or classifier: "qkv"; empty: by its shape, a classifier "head"
   /// What forward of a linear layer adds behind the product; its backward-weights has a bias where this one has.
   enum class Epilogue { none, bias, bias_gelu, bias_residual, residual } epilogue = Epilogue::none;
+  bool beside_fp8 = false;       ///< a linear layer that is not computed in fp8 (math_beside_linear)
   bool input_from_gelu = false;  ///< a linear layer's input gradient passes the GELU in front of it
   float label_smoothing = 0;     ///< of a classifier
   /// FLOPs of forward of all `count` of them for one micro-batch.
@@ -68,9 +75,10 @@ struct Norm {
 };
 
 /// Work of forward and backward between products that is neither a norm nor a product's epilogue. rotary: the first
-/// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width).
+/// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width); gelu: by
+/// erf, (rows, width).
 struct Elementwise {
-  enum class Kind { rotary, swiglu } kind = Kind::rotary;
+  enum class Kind { rotary, swiglu, gelu } kind = Kind::rotary;
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
   std::int64_t rows = 0, width = 0;
 };
@@ -181,8 +189,9 @@ bool has_products(const NetworkDescription& network, Product::Kind kind);
 /// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
 std::string why_no_fp8(const NetworkDescription& network);
 
-/// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal; convolutions 3×
-/// forward less the first layer's input gradient). Equals the sum over products(…, 1, seq_len).
+/// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
+/// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,
+/// 1, seq_len).
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len);
 /// FLOPs of a sample that recomputing the activations of the first `layers` layers in backward adds: forward once more
 /// of their products, and of the stem's in front of them. No model FLOPs.

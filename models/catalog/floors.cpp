@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace tw::models {
@@ -68,6 +69,8 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   switch (data.kind) {
     case DataKind::tokens:
       break;
+    case DataKind::masked_tokens:
+      return std::numeric_limits<double>::quiet_NaN();
     case DataKind::images:
       return grating_error(data.image_size, data.image_channels, data.classes);
   }

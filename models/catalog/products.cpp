@@ -13,7 +13,7 @@ bool same_shape(const Product& a, const Product& b) {
          a.batch == b.batch && a.height == b.height && a.width == b.width && a.in_channels == b.in_channels &&
          a.out_channels == b.out_channels && a.kernel == b.kernel && a.stride == b.stride && a.padding == b.padding &&
          a.seq == b.seq && a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim &&
-         a.backward_input == b.backward_input;
+         a.causal == b.causal && a.beside_fp8 == b.beside_fp8 && a.backward_input == b.backward_input;
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ double Product::forward_flops() const {
       break;
     case Kind::attention:
       // q·kᵀ and p·v are 2·T²·C each; a causal mask leaves half of both.
-      forward = 2.0 * static_cast<double>(batch) * static_cast<double>(heads * head_dim) * static_cast<double>(seq) *
-                static_cast<double>(seq);
+      forward = (causal ? 2.0 : 4.0) * static_cast<double>(batch) * static_cast<double>(heads * head_dim) *
+                static_cast<double>(seq) * static_cast<double>(seq);
       break;
   }
   return forward * count;

@@ -242,6 +242,46 @@ DType checked(const Check& check, const SwigluBackward& args) {
   return type;
 }
 
+DType checked(const Check& check, const GatherRows& args) {
+  const DType type = check.activation("x", args.x, 2);
+  check.has_rank("indices", args.indices, DType::int32, 1);
+  check.has("y", args.y, type, {args.indices.dims[0], args.x.dims[1]});
+  check.apart("y", args.y, "x", args.x);
+  return type;
+}
+
+DType checked(const Check& check, const ScatterRows& args) {
+  const DType type = check.activation("dx", args.dx, 2);
+  check.has_rank("indices", args.indices, DType::int32, 1);
+  check.has("dy", args.dy, type, {args.indices.dims[0], args.dx.dims[1]});
+  check.at_least("rows of dx less those of dy", args.dx.dims[0] - args.dy.dims[0], 0);
+  check.apart("dx", args.dx, "dy", args.dy);
+  return type;
+}
+
+void check_activation(const Check& check, Activation activation) {
+  if (activation != Activation::gelu_erf && activation != Activation::tanh)
+    check.fail("activation", "gelu_erf or tanh", activation == Activation::gelu ? "gelu" : "none");
+}
+
+DType checked(const Check& check, const ActivationForward& args) {
+  const DType type = check.activation("x", args.x);
+  check_activation(check, args.activation);
+  check.has("y", args.y, type, args.x.dims);
+  check.same_or_apart("y", args.y, "x", args.x);
+  return type;
+}
+
+DType checked(const Check& check, const ActivationBackward& args) {
+  const DType type = check.activation("x", args.x);
+  check_activation(check, args.activation);
+  check.has("dy", args.dy, type, args.x.dims);
+  check.has("dx", args.dx, type, args.x.dims);
+  check.same_or_apart("dx", args.dx, "dy", args.dy);
+  check.apart("dx", args.dx, "x", args.x);
+  return type;
+}
+
 DType checked(const Check& check, const Add& args) {
   const DType type = check.activation("a", args.a);
   check.has("b", args.b, type, args.a.dims);

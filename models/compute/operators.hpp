@@ -42,6 +42,9 @@ struct DecaySegment {
   float weight_decay = 0;
 };
 
+/// Linear plans fuse `gelu` (its tanh form); gelu_erf and tanh are operators of their own (ActivationForward).
+enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh };
+
 // ---- operators without a plan ----
 struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + position_table[t,:]
   Tensor tokens;                // int32 (batch, seq)
@@ -151,6 +154,24 @@ struct SwigluBackward {
   Tensor dy;                    // T (rows, hidden)
   Tensor dx;                    // T (rows, 2·hidden): d_gate | d_up; may alias neither x nor dy
 };
+struct GatherRows {             // y[i, :] = x[indices[i], :]
+  Tensor x;                     // T (rows, width)
+  Tensor indices;               // int32 (n), in [0, rows)
+  Tensor y;                     // T (n, width)
+};
+struct ScatterRows {            // backward of GatherRows: dx[indices[i], :] = dy[i, :], zero in all other rows
+  Tensor dy;                    // T (n, width)
+  Tensor indices;               // int32 (n), in [0, rows), each value once: what the caller answers for
+  Tensor dx;                    // T (rows, width); overwritten
+};
+struct ActivationForward {      // y = act(x)
+  Tensor x, y;                  // T, equal extents; y may alias x
+  Activation activation = Activation::none;  ///< gelu_erf or tanh
+};
+struct ActivationBackward {     // dx = dy ⊙ act'(x)
+  Tensor dy, x, dx;             // T, equal extents; x as in forward; dx may alias dy
+  Activation activation = Activation::none;  ///< as in forward
+};
 struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b
 struct Cast { Tensor x, y; };          // float32 ↔ bf16, float32 ↔ fp16; equal count
 struct Fill { Tensor y; float value = 0; };
@@ -203,7 +224,6 @@ struct GenerateImages {
 };
 
 // ---- plans: built once per shape and weight, outside the timed region ----
-enum class Activation : std::uint8_t { none, gelu };
 
 /// How a product multiplies what its dtype stores; sums are float32 in each.
 enum class Math : std::uint8_t {

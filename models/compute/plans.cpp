@@ -59,6 +59,8 @@ LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(de
       {{shape.rows, shape.in_features}, {shape.rows, shape.out_features}, {shape.out_features, shape.in_features}});
   check_dtype(check, shape.dtype);
   require_math(device, Op::linear_forward, shape.dtype, shape.math);
+  if (shape.activation != Activation::none && shape.activation != Activation::gelu)
+    check.fail("shape.activation", "none or gelu", shape.activation == Activation::tanh ? "tanh" : "gelu_erf");
 }
 
 void LinearPlan::check_weight(const Tensor& weight) const {

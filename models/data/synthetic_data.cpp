@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/data/image_source.hpp"
+#include "models/data/masked_source.hpp"
 
 namespace tw::models {
 
@@ -12,6 +13,8 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
   switch (data.kind) {
     case DataKind::tokens:
       break;
+    case DataKind::masked_tokens:
+      return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.inputs()}};
     case DataKind::images:
       return Tensor{nullptr, precision, {micro_batch, data.image_size, data.image_size, data.image_channels}};
   }
@@ -19,8 +22,21 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
 }
 
 Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
-  const bool each_token = network.data().kind == DataKind::tokens;
-  return Tensor{nullptr, DType::int32, {each_token ? Dims{micro_batch, seq_len}.count() : micro_batch}};
+  switch (network.data().kind) {
+    case DataKind::tokens:
+      return Tensor{nullptr, DType::int32, {Dims{micro_batch, seq_len}.count()}};
+    case DataKind::masked_tokens:
+      return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.gathered()}};
+    case DataKind::images:
+      break;
+  }
+  return Tensor{nullptr, DType::int32, {micro_batch}};
+}
+
+std::int64_t SyntheticData::predictions(const NetworkDescription& network, std::int64_t micro_batch,
+                                        std::int64_t seq_len) {
+  if (network.data().kind == DataKind::masked_tokens) return MaskedLayout{micro_batch, seq_len}.predicted();
+  return targets_shape(network, micro_batch, seq_len).count();
 }
 
 SyntheticData::SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
@@ -34,6 +50,9 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
     case DataKind::tokens:
       tokens_ = std::make_unique<TokenSource>(data.vocabulary, seed);
       sequence_.resize(static_cast<std::size_t>(seq_len + 1));
+      break;
+    case DataKind::masked_tokens:
+      masked_ = std::make_unique<MaskedSource>(data.vocabulary, seed);
       break;
     case DataKind::images:
       images_ = std::make_unique<ImageSource>(data.image_size, data.image_channels, data.classes, seed);
@@ -54,6 +73,11 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample) {
 void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets) {
   if (images_) {
     images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs, targets, threads_);
+    return;
+  }
+  if (masked_) {
+    const std::int64_t micro_batch = targets_.count() / (masked_positions(seq_len_) + 1);
+    masked_->fill(split, first_sample, {micro_batch, seq_len_}, static_cast<std::int32_t*>(inputs), targets);
     return;
   }
   for (std::int64_t b = 0; b < inputs_.dims[0]; ++b) {

@@ -12,6 +12,7 @@
 namespace tw::models {
 
 class ImageSource;
+class MaskedSource;
 
 class SyntheticData {
  public:
@@ -21,11 +22,14 @@ class SyntheticData {
   ~SyntheticData();
 
   /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
-  /// channels).
+  /// channels); masked tokens: int32, all of MaskedLayout's.
   static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                              std::int64_t seq_len);
-  /// int32 (batch·seq) or (batch).
+  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's.
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+
+  /// Of these, what `correct` of an evaluation counts: all but the labels of next sentences.
+  static std::int64_t predictions(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
   /// Samples [first_sample, first_sample + micro_batch) into memory of inputs_shape() and targets_shape().
   void generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets);
@@ -33,9 +37,10 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
-  /// The source of tokens or of images; the other is null.
+  /// The source of tokens, of images or of masked tokens; the others are null.
   const TokenSource* tokens() const { return tokens_.get(); }
   const ImageSource* images() const { return images_.get(); }
+  const MaskedSource* masked() const { return masked_.get(); }
 
  private:
   Tensor inputs_, targets_;
@@ -43,6 +48,7 @@ class SyntheticData {
   int threads_ = 1;
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<ImageSource> images_;
+  std::unique_ptr<MaskedSource> masked_;
   std::vector<std::byte> input_memory_;
   std::vector<std::int32_t> target_memory_, sequence_;
 };

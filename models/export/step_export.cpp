@@ -14,14 +14,14 @@ std::vector<ExportedPart> exported_parts(const ParameterSpec& spec) {
   for (const NamedRows& named : spec.exported_as) {
     ParameterSpec part = spec;
     part.name = named.name;
-    part.dims = {named.rows, spec.dims[1]};
+    part.dims = spec.dims.rank() == 2 ? Dims{named.rows, spec.dims[1]} : Dims{named.rows};
     part.exported_as.clear();
     parts.push_back({part, first});
     first += named.rows;
   }
-  if (spec.dims.rank() != 2 || first != spec.dims[0]) {
-    throw Error(Failure::internal,
-                spec.name + " is exported by " + std::to_string(first) + " rows of a matrix, it is " + spec.dims.str());
+  if (spec.dims.rank() > 2 || first != spec.dims[0]) {
+    throw Error(Failure::internal, spec.name + " is exported by " + std::to_string(first) +
+                                       " rows of a matrix or elements of a vector, it is " + spec.dims.str());
   }
   return parts;
 }

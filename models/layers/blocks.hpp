@@ -20,16 +20,20 @@ inline void announce(const BlockRun& run, int last, int first) {
 struct ClassifierGradients {
   Tensor dx, d_weight, d_bias;
 };
-/// Runs the output head on x (rows, features) and the run's targets: loss and right answers, and the gradients unless
-/// it is an evaluation. From the last block's backward, in an evaluation from its forward.
+/// What a classifier compares with, and where its loss and its count of right answers (absent: not counted) go.
+struct ClassifierTargets {
+  Tensor targets, loss, correct;
+};
+/// Runs a classifier on x (rows, features): loss and right answers, and the gradients unless it is an evaluation. From
+/// the last block's backward, in an evaluation from its forward.
 inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const Tensor& bias,
-                     const ClassifierGradients& gradients) {
+                     const ClassifierGradients& gradients, const ClassifierTargets& targets) {
   ClassifierForwardBackward args;
   args.x = x;
-  args.targets = run.targets;
+  args.targets = targets.targets;
   args.bias = bias;
-  args.loss = run.loss;
-  args.correct = run.correct;
+  args.loss = targets.loss;
+  args.correct = targets.correct;
   args.backward = run.backward_follows;
   args.scalars = run.scalars;
   if (args.backward) {
@@ -39,6 +43,11 @@ inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const
     args.accumulate = run.accumulate;
   }
   plan.forward_backward(run.stream, args);
+}
+/// The same on all of the run's targets.
+inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const Tensor& bias,
+                     const ClassifierGradients& gradients) {
+  classify(run, plan, x, bias, gradients, {run.targets, run.loss, run.correct});
 }
 
 /// Global average pool of `input` (batch, height, width, channels) and the classifier, as torchvision names it: "fc".

@@ -102,7 +102,8 @@ class Bf16Tolerance:
     def __init__(self, export, truth, yardstick):
         u = 2.0**-8
         if export.is_tokens:
-            layers = [name for name in export.weights if name.endswith((".ln_1.weight", ".input_layernorm.weight"))]
+            layers = [name for name in export.weights if name.endswith((".ln_1.weight", ".input_layernorm.weight",
+                                                                               ".intermediate.dense.weight"))]
             depth = 5 * len(layers) + 1  # 4 products, attention
         else:
             depth = 2 + 3 * len([name for name in export.weights if name.endswith("conv3.weight")])

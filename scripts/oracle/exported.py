@@ -13,7 +13,8 @@ import rules
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
 # Published constants in step.json: another value means another network.
-PUBLISHED = {"gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
+PUBLISHED = {"bert": {"layer_norm_epsilon": 1e-12, "activation": "gelu", "segments": 2},
+             "gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
              "llama": {"rms_norm_epsilon": 1e-5, "activation": "silu", "rope_theta": 500000, "rope_low_factor": 1, "rope_high_factor": 4},
              "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
 
@@ -24,7 +25,7 @@ class Export:
     step: dict        # step.json
     weights: dict     # name → float32 array, before the step; parameters only
     buffers: dict     # batch norm's running statistics, before the step
-    batch: dict       # input_ids or images, labels
+    batch: dict       # input_ids or images, labels; of BERT token_type_ids and next_sentence_label too
     gradients: dict   # name → float32 array, before clipping
     updated: dict     # parameters and buffers after the step
     relu: dict        # torchvision's name of the ReLU's place → whether each exported output is positive (NHWC)

@@ -33,4 +33,14 @@ class ResNet:
         return layer != name and (is_convolution or layer == "fc")
 
 
-OF_KIND = {"gpt2": Gpt2, "llama": Llama, "resnet": ResNet}
+class Bert:
+    # Devlin et al., arXiv 1810.04805, appendix A.2; epsilon and clipping: the released optimizer (google-research/bert, optimization.py).
+    OPTIMIZER = {"kind": "adamw", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01, "clip_norm": 1.0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weight decay is for matrices, embeddings included; no bias and no layer norm (the released optimizer's list)."""
+        return name.endswith(".weight") and "LayerNorm" not in name
+
+
+OF_KIND = {"bert": Bert, "gpt2": Gpt2, "llama": Llama, "resnet": ResNet}

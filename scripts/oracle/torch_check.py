@@ -103,6 +103,37 @@ def llama(weights, batch, shape, arithmetic):
     return F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="none"), {}, {}
 
 
+def bert(weights, batch, shape, arithmetic):
+    """As gpt2(). Losses of masked tokens and of sequences, scaled so that their mean is the sum of both means."""
+    rounded, w = arithmetic.activation, {name: arithmetic.weight(value) for name, value in weights.items()}
+
+    def linear(x, name):
+        return F.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+    def norm(x, name):
+        return rounded(F.layer_norm(x, x.shape[-1:], w[name + ".LayerNorm.weight"], w[name + ".LayerNorm.bias"], eps=1e-12))
+
+    tokens, table = batch["input_ids"], w["bert.embeddings.word_embeddings.weight"]
+    x = rounded(table[tokens] + w["bert.embeddings.position_embeddings.weight"][: tokens.shape[1]])
+    x = norm(rounded(x + w["bert.embeddings.token_type_embeddings.weight"][batch["token_type_ids"]]), "bert.embeddings")
+    for layer in range(shape["layers"]):
+        h = f"bert.encoder.layer.{layer}."
+        q, k, v = (rounded(linear(x, f"{h}attention.self.{part}")).unflatten(-1, (shape["heads"], -1)).transpose(1, 2)
+                   for part in ("query", "key", "value"))
+        attended = rounded(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        x = norm(rounded(x + linear(attended, h + "attention.output.dense")), h + "attention.output")
+        up = rounded(F.gelu(rounded(linear(x, h + "intermediate.dense"))))
+        x = norm(rounded(x + linear(up, h + "output.dense")), h + "output")
+    masked = batch["labels"] >= 0
+    hidden = rounded(F.gelu(rounded(linear(x[masked], "cls.predictions.transform.dense"))))
+    logits = norm(hidden, "cls.predictions.transform") @ table.T + w["cls.predictions.bias"]
+    of_tokens = F.cross_entropy(logits, batch["labels"][masked], reduction="none")
+    pooled = rounded(torch.tanh(rounded(linear(x[:, 0], "bert.pooler.dense"))))
+    of_sequences = F.cross_entropy(linear(pooled, "cls.seq_relationship"), batch["next_sentence_label"], reduction="none")
+    places = len(of_tokens) + len(of_sequences)
+    return torch.cat([of_tokens * (places / len(of_tokens)), of_sequences * (places / len(of_sequences))]), {}, {}
+
+
 def resnet(weights, batch, shape, arithmetic):
     """Losses of all images, running statistics, and which ReLUs' units lie on the other side than exported (README.md)."""
     rounded, statistics, strays = arithmetic.activation, {}, {}
@@ -161,7 +192,7 @@ def run(export, arithmetic, device):
     batch = {name: on_device(value, name == "images") for name, value in export.batch.items()}
     batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
     batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
-    losses, statistics, strays = {"gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
+    losses, statistics, strays = {"bert": bert, "gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
     losses.mean().backward()
     gradients = {name: value.grad for name, value in weights.items()}
     return steps.Step(float(losses.mean().detach()), losses.detach().double().cpu().numpy(), to_numpy(gradients), to_numpy(statistics),

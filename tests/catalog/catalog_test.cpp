@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "models/catalog/families.hpp"
+#include "models/families/bert/description.hpp"
 #include "models/families/gpt2/description.hpp"
 #include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
@@ -26,13 +27,11 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 TEST(Catalog, ParameterCountsAreThePublishedOnes) {
-  const std::map<std::string, std::int64_t> published = {{"gpt2-124m", 124'439'808}, {"gpt2-355m", 354'823'168},
-                                                         {"gpt2-774m", 774'030'080}, {"gpt2-1558m", 1'557'611'200},
-                                                         {"llama3.2-1b", 1'235'814'400},
-                                                         {"llama3.2-3b", 3'212'749'824},
-                                                         {"llama3.1-8b", 8'030'261'248},
-                                                         {"llama3.1-70b", 70'553'706'496},
-                                                         {"resnet-50", 25'557'032}};
+  const std::map<std::string, std::int64_t> published = {
+      {"gpt2-124m", 124'439'808},       {"gpt2-355m", 354'823'168},     {"gpt2-774m", 774'030'080},
+      {"gpt2-1558m", 1'557'611'200},    {"bert-base", 110'106'428},     {"bert-large", 336'226'108},
+      {"llama3.2-1b", 1'235'814'400},   {"llama3.2-3b", 3'212'749'824}, {"llama3.1-8b", 8'030'261'248},
+      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032}};
   for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
 }
 
@@ -80,6 +79,39 @@ TEST(Catalog, FlopsOfGroupedQueriesFollowTheRule) {
           << name;
     }
   }
+}
+
+TEST(Catalog, FlopsOfMaskedTokensFollowTheRule) {
+  // A sequence of T: 6·N_layers·T + 12·L·C·T² (each token sees all), and the heads on M masked positions and one token.
+  for (const char* name : {"bert-tiny", "bert-base", "bert-large"}) {
+    const NetworkDescription network = find_network(name);
+    const BertDescription& d = network.as<BertDescription>();
+    const double c = d.width, layer = 4 * c * c + 2 * c * d.hidden;
+    for (const std::int64_t seq : {8, 64, 128}) {
+      const auto t = static_cast<double>(seq), masked = static_cast<double>(masked_positions(seq));
+      EXPECT_DOUBLE_EQ(model_flops_per_sample(network, seq),
+                       d.layers * (6 * layer * t + 12 * c * t * t) +
+                           6 * masked * (c * c + c * static_cast<double>(d.vocabulary)) + 6 * (c * c + 2 * c))
+          << name;
+    }
+  }
+  EXPECT_EQ(masked_positions(512), 76);  // MLPerf's max_predictions_per_seq
+  EXPECT_EQ(masked_positions(128), 19);
+  EXPECT_EQ(masked_positions(3), 1);
+}
+
+TEST(Catalog, ProductsOfBert) {
+  const std::vector<Product> list = products(find_network("bert-large"), 2, 512);
+  ASSERT_EQ(list.size(), 9u);
+  EXPECT_FALSE(list[1].causal);
+  EXPECT_EQ(list[1].heads, 16);
+  EXPECT_EQ(list[1].count, 24);
+  EXPECT_EQ(list[5].rows, 2 * 76);
+  EXPECT_TRUE(list[5].beside_fp8);
+  EXPECT_EQ(list[6].rows, 2);
+  EXPECT_EQ(list[7].rows, 2 * 76);
+  EXPECT_EQ(list[7].out_features, 30522);
+  EXPECT_EQ(list[8].out_features, 2);
 }
 
 TEST(Catalog, ProductsOfLlama) {

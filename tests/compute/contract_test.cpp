@@ -42,6 +42,10 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                  device().plan(ConvolutionShape{1, 2, 2, 1, 1, 5, 1, 1, dtype()});
                }),
                {"convolution", "kernel", "-1"});
+  expect_names(usage_error([&] {
+                 device().plan(LinearShape{2, 3, 4, dtype(), Activation::tanh});
+               }),
+               {"linear", "activation", "tanh"});
   expect_names(usage_error([&] { device().plan(AttentionShape{1, 0, 2, 8, true, dtype()}); }), {"attention", "seq"});
   expect_names(usage_error([&] { device().plan(AttentionShape{1, 4, 6, 8, true, dtype(), Math::standard, 4}); }),
                {"attention", "kv_heads", "6", "4"});
@@ -330,6 +334,8 @@ TEST_P(Contract, SupportIsHonest) {
                                           {Op::layer_norm_forward, Op::layer_norm_backward},
                                           {Op::rms_norm_forward, Op::rms_norm_backward},
                                           {Op::swiglu_forward, Op::swiglu_backward},
+                                          {Op::gather_rows, Op::scatter_rows},
+                                          {Op::activation_forward, Op::activation_backward},
                                           {Op::batch_norm_forward, Op::batch_norm_backward},
                                           {Op::max_pool_forward, Op::max_pool_backward},
                                           {Op::average_pool_forward, Op::average_pool_backward}}) {

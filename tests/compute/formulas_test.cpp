@@ -59,6 +59,40 @@ TEST(Formulas, GeluDerivativeIsTheSlope) {
   }
 }
 
+TEST(Formulas, ErrorFunction) {
+  for (int i = -60'000; i <= 60'000; ++i) {
+    const double x = i / 10'000.0;
+    const auto narrow = static_cast<float>(x);
+    const double want = std::erf(static_cast<double>(narrow));
+    ASSERT_NEAR(formula::error_function(narrow), want, 4e-7 * std::fabs(want)) << x;
+  }
+  EXPECT_EQ(formula::error_function(4.5f), 1.0f);
+  EXPECT_EQ(formula::error_function(-4.5f), -1.0f);
+  EXPECT_EQ(formula::error_function(0.0f), 0.0f);
+}
+
+TEST(Formulas, GeluErfAndItsDerivative) {
+  for (int i = -800; i <= 800; ++i) {
+    const double x = i / 100.0, h = 1e-5;
+    EXPECT_NEAR(formula::gelu_erf(x), x * 0.5 * std::erfc(-x / std::sqrt(2.0)), 1e-14 * (1 + std::fabs(x))) << x;
+    EXPECT_NEAR(formula::gelu_erf(static_cast<float>(x)), formula::gelu_erf(x), 1e-6) << x;
+    const double slope = (formula::gelu_erf(x + h) - formula::gelu_erf(x - h)) / (2 * h);
+    EXPECT_NEAR(formula::gelu_erf_derivative(x), slope, 1e-9) << x;
+    EXPECT_NEAR(formula::gelu_erf_derivative(static_cast<float>(x)), slope, 1e-6) << x;
+  }
+  EXPECT_NEAR(formula::gelu_erf(1.0), 0.8413447460685429, 1e-14);  // Φ(1)
+  EXPECT_GT(std::fabs(formula::gelu_erf(1.0) - formula::gelu(1.0)), 1e-4) << "the tanh form is another function";
+}
+
+TEST(Formulas, HyperbolicTangentAndItsDerivative) {
+  for (int i = -800; i <= 800; ++i) {
+    const double x = i / 100.0, h = 1e-5;
+    const double slope = (std::tanh(x + h) - std::tanh(x - h)) / (2 * h);
+    EXPECT_NEAR(formula::hyperbolic_tangent(static_cast<float>(x)), std::tanh(x), 2e-7) << x;
+    EXPECT_NEAR(formula::hyperbolic_tangent_derivative(x), slope, 1e-9) << x;
+  }
+}
+
 TEST(Formulas, SiluAndItsDerivative) {
   for (int i = -800; i <= 800; ++i) {
     const double x = i / 100.0, h = 1e-5;

@@ -253,6 +253,30 @@ TEST(Gradients, RotaryAndSwiglu) {
       "x", x, [&](const Floats& v) { return run(v).loss; }, run(x).dx);
 }
 
+TEST(Gradients, RowsByIndexAndActivations) {
+  // y = act(rows of x): two of four rows, so that the others get a zero gradient.
+  for (const Activation activation : {Activation::gelu_erf, Activation::tanh}) {
+    const Dims all{4, 5}, some{2, 5};
+    const Floats x = grid_normal(all.count(), 1), c = grid_normal(some.count(), 2);
+    struct Result {
+      double loss;
+      Floats dx;
+    };
+    const auto run = [&](const Floats& x_) {
+      Lab lab(reference_device());
+      const Tensor which = lab.in({2}, {3, 1}), rows = lab.out("rows", f32, some), y = lab.out("y", f32, some),
+                   d_rows = lab.out("d_rows", f32, some), dx = lab.out("dx", f32, all);
+      lab.device.gather_rows(*lab.stream, {lab.in(f32, all, x_), which, rows});
+      lab.device.activation_forward(*lab.stream, {rows, y, activation});
+      lab.device.activation_backward(*lab.stream, {lab.in(f32, some, c), rows, d_rows, activation});
+      lab.device.scatter_rows(*lab.stream, {d_rows, which, dx});
+      return Result{weighted_sum(lab.read(y), c), lab.read(dx)};
+    };
+    check_gradient(
+        "x", x, [&](const Floats& v) { return run(v).loss; }, run(x).dx);
+  }
+}
+
 TEST(Gradients, LayerNorm) {
   const Dims s{4, 9}, w{9};
   const Floats x = grid_normal(s.count(), 1), residual = grid_normal(s.count(), 2), gamma = grid_normal(9, 3),

@@ -1,9 +1,9 @@
 // Rotary positions and gated units.
 #include <cmath>
 
-#include "models/compute/error.hpp"
 #include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/usage_error.hpp"
 
 namespace tw::test {
 
@@ -85,17 +85,6 @@ TEST_P(Rotary, InverseUndoes) {
   Floats stored = x;
   for (float& value : stored) value = as_stored(dtype(), value);
   EXPECT_LT(normalised_error(lab.read(turned), stored), 2 * unit_roundoff(dtype()));
-}
-
-template <class Call>
-void expect_usage_error(Call&& call, const char* argument) {
-  try {
-    call();
-    ADD_FAILURE() << argument << ": nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.failure(), Failure::usage);
-    EXPECT_NE(std::string(error.what()).find(argument), std::string::npos) << error.what();
-  }
 }
 
 TEST_P(Rotary, RefusesWrongArguments) {

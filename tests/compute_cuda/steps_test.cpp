@@ -29,6 +29,17 @@ NetworkDescription llama_with_heads_of_8() {
   return network;
 }
 
+NetworkDescription bert_with_heads_of_8() {
+  NetworkDescription network = micro_bert();
+  BertDescription shape = network.as<BertDescription>();
+  shape.layers = 1;
+  shape.width = 32;
+  shape.heads = 4;
+  network.name = "bert-micro-heads-of-8";
+  network.shape = family::bert::shape(shape);
+  return network;
+}
+
 class Steps : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -64,8 +75,8 @@ class Steps : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), llama_with_heads_of_8(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), llama_with_heads_of_8(),
+                                            bert_with_heads_of_8(), micro_bert(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
@@ -86,7 +97,7 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());

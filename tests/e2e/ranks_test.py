@@ -34,6 +34,9 @@ class SameLosses(Steps):
     def test_grouped_queries(self):
         self.check("llama-tiny")
 
+    def test_masked_tokens(self):
+        self.check("bert-tiny")
+
     def test_cnn_at_constant_micro_batch(self):
         self.check("resnet-tiny")
 
@@ -65,6 +68,9 @@ class SameBits(Deterministic):
 
     def test_grouped_queries(self):
         self.check("llama-tiny", "float32", 1)
+
+    def test_masked_tokens(self):
+        self.check("bert-tiny", "float32", 1)
 
     def test_cnn(self):
         self.check("resnet-tiny", "float32", 1)

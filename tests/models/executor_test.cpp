@@ -104,10 +104,8 @@ struct Case {
   NetworkDescription network;
 };
 std::vector<Case> cases() {
-  return {{"gpt2", micro_gpt2()},
-          {"llama", micro_llama()},
-          {"llama with a head of its own", micro_llama(false)},
-          {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
+  return {{"gpt2", micro_gpt2()}, {"llama", micro_llama()},   {"llama with a head of its own", micro_llama(false)},
+          {"bert", micro_bert()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
 }
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
@@ -225,8 +223,9 @@ TEST(Executor, GradientsAreFiniteDifferences) {
       // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any
       // step.
       const std::string& name = p.spec.name;
-      const bool is_head = name == "fc.weight" || name == "lm_head.weight";
-      const bool is_table = name == "wte.weight" || name == "model.embed_tokens.weight";
+      const bool is_head = name == "fc.weight" || name == "lm_head.weight" || name == "cls.seq_relationship.weight";
+      const bool is_table =
+          name == "wte.weight" || name == "model.embed_tokens.weight" || name.ends_with("_embeddings.weight");
       const float factor = is_head ? 50.0f : is_table ? 20.0f : 1.0f;
       std::vector<float> values = values_of(*bench.device, p.master);
       for (float& value : values) value *= factor;

@@ -83,7 +83,7 @@ TrainerConfig config_of(const NetworkDescription& network, Precision precision, 
 
 // On the reference: the cpu device measures which way of a product is fastest, and two instances may choose apart.
 TEST(StepsAhead, EqualStepsOneByOneBitwise) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
     for (const Precision precision : all_precisions) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
       for (const std::int64_t accumulate : {1, 3}) {
@@ -195,7 +195,7 @@ TEST(Graphs, EndWhereAPieceOfTheGradientsLeaves) {
 
 // With samples of its own the device is never waited for, however many micro-batches there are.
 TEST(Ring, NothingRunsBeforeTheResultsAreWanted) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
     const TrainerConfig config = config_of(network, Precision::float32, 3);
     const Outcome want = one_by_one(*reference_device(), config);
     for (const bool graphs : {false, true}) {

@@ -41,6 +41,22 @@ NetworkDescription micro_llama(bool tied_head) {
   return network;
 }
 
+NetworkDescription micro_bert() {
+  NetworkDescription network;
+  network.name = "bert-micro";
+  BertDescription shape;
+  shape.layers = 2;
+  shape.width = 16;
+  shape.heads = 2;
+  shape.hidden = 48;
+  shape.vocabulary = 19;
+  shape.max_seq = 17;
+  network.shape = family::bert::shape(shape);
+  network.default_micro_batch = 3;
+  network.default_seq_len = 15;
+  return network;
+}
+
 NetworkDescription micro_resnet(bool pool) {
   NetworkDescription network;
   network.name = "resnet-micro";

@@ -56,6 +56,10 @@ constexpr Row table[] = {
     {Op::rotary, 1e-7, 0},  // three roundings of a sum of two products
     {Op::swiglu_forward, 5e-7, 0},
     {Op::swiglu_backward, 5e-7, 0},
+    {Op::gather_rows, 0, 0},
+    {Op::scatter_rows, 0, 0},
+    {Op::activation_forward, 5e-7, 0},   // erf is good to 4e-7
+    {Op::activation_backward, 5e-7, 0},  // and so is the exponential
     {Op::add, 0, 0},
     {Op::cast, 0, 0},
     {Op::fill, 0, 0},

@@ -1,4 +1,4 @@
-// Elementwise loops, rotary positions, gates, column sums, transposition and the embedding.
+// Elementwise loops, activations, rotary positions, gates, rows by index, column sums, transposition, the embedding.
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::models::cpu::TW_ISA {
@@ -145,6 +145,70 @@ void swiglu_backward(int threads, DType dtype, const SwigluBackward& args) {
         const T* gate = args.x.as<T>() + row * 2 * hidden;
         T* d_gate = args.dx.as<T>() + row * 2 * hidden;
         swiglu_gradient_loop(gate, gate + hidden, args.dy.as<T>() + row * hidden, d_gate, d_gate + hidden, hidden);
+      }
+    });
+  });
+}
+
+namespace {
+template <class Of, class T>
+TW_LOOP void activation_loop(const T* x, T* y, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(y + i, Of::value(to_float(x[i])));
+}
+template <class Of, class T>
+TW_LOOP void activation_gradient_loop(const T* dy, const T* x, T* dx, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(dx + i, to_float(dy[i]) * Of::derivative(to_float(x[i])));
+}
+}  // namespace
+
+void activation_forward(int threads, DType dtype, const ActivationForward& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index count = args.x.count();
+    in_shares(threads, count, count, 64, [&](Range range) {
+      formula::with_activation(args.activation, [&]<class Of>(Of) {
+        activation_loop<Of>(args.x.as<T>() + range.begin, args.y.as<T>() + range.begin, range.end - range.begin);
+      });
+    });
+  });
+}
+
+void activation_backward(int threads, DType dtype, const ActivationBackward& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index count = args.x.count();
+    in_shares(threads, count, count, 64, [&](Range range) {
+      formula::with_activation(args.activation, [&]<class Of>(Of) {
+        activation_gradient_loop<Of>(args.dy.as<T>() + range.begin, args.x.as<T>() + range.begin,
+                                     args.dx.as<T>() + range.begin, range.end - range.begin);
+      });
+    });
+  });
+}
+
+void gather_rows(int threads, DType dtype, const GatherRows& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index rows = args.y.dims[0], width = args.y.dims[1];
+    const std::int32_t* indices = args.indices.as<std::int32_t>();
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
+      for (Index row = range.begin; row < range.end; ++row)
+        std::memcpy(args.y.as<T>() + row * width, args.x.as<T>() + indices[row] * width,
+                    static_cast<std::size_t>(width) * sizeof(T));
+    });
+  });
+}
+
+void scatter_rows(int threads, DType dtype, const ScatterRows& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index given = args.dy.dims[0], rows = args.dx.dims[0], width = args.dx.dims[1];
+    const std::int32_t* indices = args.indices.as<std::int32_t>();
+    const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(T);
+    // Each thread clears its rows and copies what belongs into them.
+    in_shares(threads, rows * width, rows, 1, [&](Range range) {
+      std::memset(args.dx.as<T>() + range.begin * width, 0, static_cast<std::size_t>(range.end - range.begin) * bytes);
+      for (Index i = 0; i < given; ++i) {
+        if (indices[i] >= range.begin && indices[i] < range.end)
+          std::memcpy(args.dx.as<T>() + indices[i] * width, args.dy.as<T>() + i * width, bytes);
       }
     });
   });

@@ -1,6 +1,7 @@
-// Embedding, rotary positions, gates, addition, conversion, and the optimizers.
+// Embedding, rotary positions, gates, rows by index, activations, addition, conversion, and the optimizers.
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "models/compute/error.hpp"
 #include "models/compute/formulas.hpp"
@@ -9,11 +10,11 @@
 namespace tw::models::reference {
 namespace {
 
-void check_tokens(const Tensor& tokens, std::int64_t vocabulary, const char* op) {
+void check_indices(const Tensor& tokens, std::int64_t vocabulary, const char* what) {
   for (std::int64_t i = 0; i < tokens.count(); ++i) {
     const std::int32_t token = tokens.as<std::int32_t>()[i];
     if (token < 0 || token >= vocabulary) {
-      throw Error(Failure::usage, std::string(op) + ": tokens: wanted values in [0, " + std::to_string(vocabulary) +
+      throw Error(Failure::usage, std::string(what) + ": wanted values in [0, " + std::to_string(vocabulary) +
                                       "), given " + std::to_string(token) + " at " + std::to_string(i));
     }
   }
@@ -31,7 +32,7 @@ void store_weight(const Tensor& weights, std::int64_t i, float master) {
 
 void ReferenceDevice::do_embedding_forward(Stream&, const EmbeddingForward& args) {
   const std::int64_t seq = args.tokens.dims[1], width = args.token_table.dims[1];
-  check_tokens(args.tokens, args.token_table.dims[0], "embedding_forward");
+  check_indices(args.tokens, args.token_table.dims[0], "embedding_forward: tokens");
   Values y(static_cast<std::size_t>(args.y.count()));
   for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
     const std::int64_t token = args.tokens.as<std::int32_t>()[i], position = i % seq;
@@ -45,7 +46,7 @@ void ReferenceDevice::do_embedding_forward(Stream&, const EmbeddingForward& args
 
 void ReferenceDevice::do_embedding_backward(Stream&, const EmbeddingBackward& args) {
   const std::int64_t seq = args.tokens.dims[1], width = args.dy.dims[2];
-  check_tokens(args.tokens, args.d_token_table.dims[0], "embedding_backward");
+  check_indices(args.tokens, args.d_token_table.dims[0], "embedding_backward: tokens");
   const Values dy = load(args.dy);
   std::map<std::int32_t, Values> rows;  // only the rows that occur: a vocabulary is large
   for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
@@ -107,6 +108,48 @@ void ReferenceDevice::do_swiglu_backward(Stream&, const SwigluBackward& args) {
       d_up[j] = gradient.up;
     }
   }
+  store(args.dx, dx);
+}
+
+void ReferenceDevice::do_gather_rows(Stream&, const GatherRows& args) {
+  const std::int64_t width = args.x.dims[1];
+  check_indices(args.indices, args.x.dims[0], "gather_rows: indices");
+  Values y(static_cast<std::size_t>(args.y.count()));
+  for (std::int64_t i = 0; i < args.indices.count(); ++i)
+    for (std::int64_t j = 0; j < width; ++j)
+      y[i * width + j] = float_at(args.x, args.indices.as<std::int32_t>()[i] * width + j);
+  store(args.y, y);
+}
+
+void ReferenceDevice::do_scatter_rows(Stream&, const ScatterRows& args) {
+  const std::int64_t width = args.dx.dims[1];
+  check_indices(args.indices, args.dx.dims[0], "scatter_rows: indices");
+  const Values dy = load(args.dy);
+  Values dx(static_cast<std::size_t>(args.dx.count()), 0.0);
+  std::set<std::int32_t> seen;
+  for (std::int64_t i = 0; i < args.indices.count(); ++i) {
+    const std::int32_t row = args.indices.as<std::int32_t>()[i];
+    if (!seen.insert(row).second)
+      throw Error(Failure::usage, "scatter_rows: indices: " + std::to_string(row) + " occurs twice");
+    for (std::int64_t j = 0; j < width; ++j) dx[row * width + j] = dy[i * width + j];
+  }
+  store(args.dx, dx);
+}
+
+void ReferenceDevice::do_activation_forward(Stream&, const ActivationForward& args) {
+  Values x = load(args.x);
+  formula::with_activation(args.activation, [&]<class Of>(Of) {
+    for (double& value : x) value = Of::value(value);
+  });
+  store(args.y, x);
+}
+
+void ReferenceDevice::do_activation_backward(Stream&, const ActivationBackward& args) {
+  const Values x = load(args.x);
+  Values dx = load(args.dy);
+  formula::with_activation(args.activation, [&]<class Of>(Of) {
+    for (std::size_t i = 0; i < x.size(); ++i) dx[i] *= Of::derivative(x[i]);
+  });
   store(args.dx, dx);
 }
 

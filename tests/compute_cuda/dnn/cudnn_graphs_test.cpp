@@ -183,6 +183,32 @@ TEST_F(CudnnGraphs, attention_at_odd_sizes) {
   }
 }
 
+// Attention over all positions at the sizes of bert-base and bert-large.
+TEST_F(CudnnGraphs, bidirectional_attention) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
+  constexpr bool causal = false;
+  for (const std::int64_t heads : {12, 16}) {
+    for (const std::int64_t seq : {128, 512}) {
+      for (const std::int64_t batch : {1, 8, 64}) {
+        const AttentionShape s{batch, seq, heads, 64, causal, DType::bf16};
+        EXPECT_EQ(proposed(attention_forward_graph(*target_, s), {}), "proposed") << s.packed().str();
+        for (const bool deterministic : {true, false}) {
+          const Demands demands{.deterministic = deterministic};
+          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic), demands), "proposed")
+              << s.packed().str();
+        }
+      }
+    }
+  }
+  for (const AttentionShape& s :
+       {AttentionShape{32, 512, 16, 64, causal, DType::bf16}, AttentionShape{1, 512, 16, 64, causal, DType::fp16}}) {
+    EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, false), {.deterministic = false}), "compiled");
+  }
+}
+
 // Grouped queries at the sizes of the llama networks: the library takes keys and values of fewer heads, and sums their
 // gradients itself.
 TEST_F(CudnnGraphs, grouped_attention) {

@@ -1,4 +1,4 @@
-// Filling, conversion, addition, GELU.
+// Filling, conversion, addition, GELU and other activations.
 #include "models/compute/cuda/kernels/support.cuh"
 
 namespace tw::models::cuda {
@@ -61,6 +61,23 @@ struct GeluOp {
   }
 };
 
+template <class T, class Of>
+struct ActivationOp {
+  const T* x;
+  T* y;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> values = load<N>(x + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) values[k] = Of::value(values[k]);
+    store(y + i, values);
+  }
+};
+template <class Of>
+struct ActivationGradient {
+  __device__ static float value(float gradient, float x) { return gradient * Of::derivative(x); }
+};
+
 template <class T>
 struct BiasOp {
   const T *bias, *residual;
@@ -110,6 +127,26 @@ void add(cudaStream_t stream, const Add& args) {
     constexpr int n = width_of<T>;
     map<n>(stream, BinaryOp<T, Sum>{args.a.as<T>(), args.b.as<T>(), args.y.as<T>()}, args.y.count(),
            aligned<n>({args.a, args.b, args.y}));
+  });
+}
+
+void activation_forward(cudaStream_t stream, const ActivationForward& args) {
+  with_type(args.y.dtype, [&]<class T>(T*) {
+    formula::with_activation(args.activation, [&]<class Of>(Of) {
+      constexpr int n = width_of<T>;
+      map<n>(stream, ActivationOp<T, Of>{args.x.as<T>(), args.y.as<T>()}, args.y.count(),
+             aligned<n>({args.x, args.y}));
+    });
+  });
+}
+
+void activation_backward(cudaStream_t stream, const ActivationBackward& args) {
+  with_type(args.dx.dtype, [&]<class T>(T*) {
+    formula::with_activation(args.activation, [&]<class Of>(Of) {
+      constexpr int n = width_of<T>;
+      map<n>(stream, BinaryOp<T, ActivationGradient<Of>>{args.dy.as<T>(), args.x.as<T>(), args.dx.as<T>()},
+             args.dx.count(), aligned<n>({args.dy, args.x, args.dx}));
+    });
   });
 }
 

@@ -45,6 +45,10 @@ void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args)
 void rotary(cudaStream_t stream, const Rotary& args);
 void swiglu_forward(cudaStream_t stream, const SwigluForward& args);
 void swiglu_backward(cudaStream_t stream, const SwigluBackward& args);
+void gather_rows(cudaStream_t stream, const GatherRows& args);
+void scatter_rows(cudaStream_t stream, const ScatterRows& args);
+void activation_forward(cudaStream_t stream, const ActivationForward& args);
+void activation_backward(cudaStream_t stream, const ActivationBackward& args);
 void add(cudaStream_t stream, const Add& args);
 void cast(cudaStream_t stream, const Cast& args);
 void fill(cudaStream_t stream, const Fill& args);

@@ -1,0 +1,112 @@
+#include "models/families/bert/description.hpp"
+
+#include "models/catalog/families.hpp"
+
+namespace tw::models::family::bert {
+namespace {
+
+class BertShape final : public ShapeOf<BertDescription> {
+ public:
+  using ShapeOf::ShapeOf;
+  std::string family() const override { return "bert"; }
+  DataDescription data() const override {
+    return {.kind = DataKind::masked_tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
+  }
+  LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override {
+    BertDescription first = d;
+    first.layers = layers;
+    return shape(first);
+  }
+
+  std::int64_t count_parameters() const override {
+    const std::int64_t c = d.width, norm = 2 * c, square = c * c + c;
+    const std::int64_t embedding = (d.vocabulary + d.max_seq + d.segments) * c + norm;
+    const std::int64_t mlp = c * d.hidden + d.hidden + d.hidden * c + c;
+    const std::int64_t masked_head = square + norm + d.vocabulary;  // its decoder is the token table
+    const std::int64_t pooler = square, next_sentence = 2 * c + 2;
+    return embedding + d.layers * (4 * square + mlp + 2 * norm) + pooler + masked_head + next_sentence;
+  }
+
+  // Forward and backward of a sequence of T tokens, of which M = masked_positions(T) go through the head:
+  // 6·N_layers·T + 12·layers·C·T² (each token sees all) + 6·(C² + V·C)·M + 6·(C² + 2·C).
+  std::vector<Product> products(std::int64_t micro_batch, std::int64_t seq_len, int layers) const override {
+    using Epilogue = Product::Epilogue;
+    std::vector<Product> list;
+    const std::int64_t rows = micro_batch * seq_len, c = d.width, masked = micro_batch * masked_positions(seq_len);
+    const auto linear = [&](const char* name, std::int64_t of_rows, std::int64_t in, std::int64_t out,
+                            Epilogue epilogue, int count) {
+      Product p;
+      p.rows = of_rows, p.in_features = in, p.out_features = out, p.count = count;
+      p.name = name, p.epilogue = epilogue, p.beside_fp8 = of_rows != rows;
+      add_product(list, p);
+    };
+    const auto classifier = [&](const char* name, std::int64_t of_rows, std::int64_t classes) {
+      Product p;
+      p.kind = Product::Kind::classifier;
+      p.rows = of_rows, p.in_features = c, p.out_features = classes, p.name = name;
+      add_product(list, p);
+    };
+    linear("qkv", rows, c, 3 * c, Epilogue::bias, layers);
+    Product attention;
+    attention.kind = Product::Kind::attention;
+    attention.batch = micro_batch, attention.seq = seq_len, attention.heads = d.heads, attention.head_dim = c / d.heads;
+    attention.causal = false, attention.count = layers;
+    add_product(list, attention);
+    linear("attention_out", rows, c, c, Epilogue::bias_residual, layers);
+    linear("mlp_up", rows, c, d.hidden, Epilogue::bias, layers);  // the GELU is a pass of its own
+    linear("mlp_down", rows, d.hidden, c, Epilogue::bias_residual, layers);
+    if (layers < d.layers) return list;
+    linear("masked_transform", masked, c, c, Epilogue::bias, 1);
+    linear("pooler", micro_batch, c, c, Epilogue::bias, 1);
+    classifier("", masked, d.vocabulary);
+    classifier("next_sentence", micro_batch, 2);
+    return list;
+  }
+  std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const override {
+    return {{.kind = Norm::Kind::layer, .rows = micro_batch * seq_len, .channels = d.width}};
+  }
+  std::vector<Elementwise> elementwise(std::int64_t micro_batch, std::int64_t seq_len) const override {
+    return {{.kind = Elementwise::Kind::gelu, .rows = micro_batch * seq_len, .width = d.hidden}};
+  }
+
+  // Devlin et al., appendix A.2, and the released optimizer (google-research/bert, optimization.py: epsilon 1e-6, decay
+  // of all but norms and biases, clipping at 1), as AdamW. MLPerf's LAMB is not there. The tiny network trains faster
+  // at more.
+  OptimizerConfig default_optimizer(std::int64_t) const override {
+    OptimizerConfig config;
+    config.kind = OptimizerConfig::Kind::adamw;
+    config.learning_rate = d.width < 768 ? 1e-3f : 1e-4f;
+    config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-6f;
+    config.weight_decay = 0.01f, config.clip_norm = 1.0f;
+    return config;
+  }
+
+  std::string summary() const override {
+    return std::to_string(d.layers) + " layers, width " + std::to_string(d.width) + ", " + std::to_string(d.heads) +
+           " heads, MLP " + std::to_string(d.hidden) + ", vocabulary " + std::to_string(d.vocabulary);
+  }
+  std::vector<Fact> sizes() const override {
+    return {{"layers", d.layers},         {"width", d.width},     {"heads", d.heads},      {"hidden", d.hidden},
+            {"vocabulary", d.vocabulary}, {"max_seq", d.max_seq}, {"segments", d.segments}};
+  }
+  std::vector<Fact> constants() const override {
+    return {{"layer_norm_epsilon", norm_epsilon}, {"activation", "gelu"}};
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const NetworkShape> shape(const BertDescription& sizes) { return std::make_shared<BertShape>(sizes); }
+
+Family describe() {
+  Family family;
+  // Sizes: Devlin et al., §3, as released (uncased). {layers, width, heads, hidden, vocabulary, max_seq}, default
+  // micro-batch, default sequence
+  family.networks = {{"bert-tiny", shape({2, 128, 4, 512, 128, 128}), 8, 128},
+                     {"bert-base", shape({12, 768, 12, 3072, 30522, 512}), 1, 512},
+                     {"bert-large", shape({24, 1024, 16, 4096, 30522, 512}), 1, 512}};
+  return family;
+}
+
+}  // namespace tw::models::family::bert
