@@ -120,7 +120,7 @@ std::string point_lines(const Forecast& forecast, std::size_t width) {
     if (2 + id_width + 2 + text::columns(figures) <= width)
       out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), figures);
     else
-      out += fmt::format("  {}\n      {}\n", id, figures);
+      out += fmt::format("  {}\n      {}\n{}", id, time, has_memory ? fmt::format("      {}\n", memory) : "");
   };
   row("point", "time", "memory");
   for (const PointForecast& point : forecast.points)
@@ -140,7 +140,8 @@ std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
   if (largest == nullptr) return {};
   const int ranks = plan.points[place].ranks, a_node = (ranks + forecast.nodes - 1) / forecast.nodes;
   const std::string least = largest->memory->is_least ? "at least " : "";
-  std::string line = fmt::format("{}{} a rank ({})", least, text::bytes(largest->memory->bytes), largest->id);
+  const std::string which = forecast.runs() > 1 ? fmt::format(" ({})", largest->id) : "";
+  std::string line = fmt::format("{}{} a rank{}", least, text::bytes(largest->memory->bytes), which);
   if (forecast.node_memory_bytes)
     line += fmt::format("; {}{} on a node of {}, which has {}", least, text::bytes(largest->memory->bytes * a_node),
                         count(a_node, "rank"), text::bytes(*forecast.node_memory_bytes));
