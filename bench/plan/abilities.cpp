@@ -1,6 +1,7 @@
 #include "bench/plan/abilities.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +12,9 @@
 #include <sstream>
 #include <type_traits>
 
+#include "models/catalog/memory.hpp"
 #include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
@@ -167,16 +170,25 @@ std::string setting_obstacle(const Point& point, const Abilities& node) {
 std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node) {
   if (std::string why = why_no_precision(point, device, node); !why.empty()) return why;
   if (std::string why = setting_obstacle(point, node); !why.empty()) return why;
-  if (!node.memory_bytes) return {};
-  const bool is_half = point.precision == "bf16" || point.precision == "fp16" || point.precision == "fp8";
-  // Weights as computed with, float32 masters of those of two bytes, float32 gradients, one or two float32 moments.
-  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + 4 * models::default_optimizer(point.network).moments();
-  const double needed = ranks_per_node * weight_bytes * static_cast<double>(models::count_parameters(point.network));
+  if (!node.memory_bytes || device == "cuda") return {};
+  const models::LeastMemory each =
+      models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers);
+  const double needed = ranks_per_node * each.total();
   if (needed <= static_cast<double>(*node.memory_bytes)) return {};
   return fmt::format(
-      "needs more than {:.1f} GiB on a node ({} ranks, without activations), {} has {:.1f} GiB: use fewer ranks "
-      "on a node or a smaller network",
-      needed / gib, ranks_per_node, node.host, static_cast<double>(*node.memory_bytes) / gib);
+      "needs at least {:.1f} GiB on a node ({} with {:.1f} GiB of weights, gradients and optimizer and {:.1f} GiB of "
+      "activations each), {} has {:.1f} GiB: {}",
+      needed / gib, results::text::count(ranks_per_node, "rank"), (each.parameters + each.optimizer) / gib,
+      each.activations / gib, node.host, static_cast<double>(*node.memory_bytes) / gib, advice_on_memory(point));
+}
+
+std::string advice_on_memory(const Point& point, bool is_found) {
+  std::vector<std::string> ways;
+  if (point.micro_batch > 1 && !is_found) ways.emplace_back("a smaller --micro-batch");
+  if (point.recomputed_layers < models::layer_count(point.network)) ways.emplace_back("--recompute");
+  if (point.ranks > 1) ways.emplace_back("fewer ranks per node");
+  ways.emplace_back("a smaller network");
+  return fmt::format("use {}", fmt::join(ways, " or "));
 }
 
 }  // namespace tw::bench

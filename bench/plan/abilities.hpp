@@ -41,8 +41,12 @@ Abilities abilities_from_json(const std::string& path, const std::string& text);
 
 /// Why the node cannot set the point's settings; empty if it can, and where it has none.
 std::string setting_obstacle(const Point& point, const Abilities& node);
-/// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the
-/// memory only what weights, gradients and the optimizer's state of `ranks_per_node` ranks take is counted.
+/// What would make the point take less memory: "use a smaller --micro-batch or --recompute or …". `is_found`: nobody
+/// has chosen its micro-batch.
+std::string advice_on_memory(const Point& point, bool is_found = false);
+/// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the memory of
+/// `ranks_per_node` ranks the least is counted (models/catalog/memory.hpp). On device cuda it is not looked at: the
+/// memory of GPUs is not among the abilities.
 std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node);
 
 }  // namespace tw::bench

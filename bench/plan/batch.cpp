@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include "results/record/text.hpp"
+
 namespace tw::bench {
+
+using results::text::count;
 
 void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
                  std::optional<std::int64_t> global) {
@@ -20,10 +24,11 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
   const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
   const std::int64_t pass = per_micro * point.ranks;
   if (*global % pass != 0)
-    throw Indivisible("global_batch",
-                      fmt::format("{} {} is not divisible by {} {} × {} ranks = {}", key_ref("global_batch"), *global,
-                                  accumulate ? key_ref("accumulate") : "micro-batch", per_micro, point.ranks, pass),
-                      fmt::format("choose a multiple of {}", pass));
+    throw Indivisible(
+        "global_batch",
+        fmt::format("{} {} is not divisible by {} {} × {} = {}", key_ref("global_batch"), *global,
+                    accumulate ? key_ref("accumulate") : "micro-batch", per_micro, count(point.ranks, "rank"), pass),
+        fmt::format("choose a multiple of {}", pass));
   const std::int64_t rest = *global / pass;
   point.micro_batch = accumulate ? rest : per_micro;
   point.accumulate = accumulate ? *accumulate : rest;
@@ -46,19 +51,21 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
   point.micro_batch = 1, point.accumulate = accumulate.value_or(1);
   if (!global) return;
   if (*global % point.ranks != 0)
-    throw Indivisible("global_batch",
-                      fmt::format("{} {} is not divisible by {} ranks", key_ref("global_batch"), *global, point.ranks),
-                      fmt::format("choose a multiple of {}", point.ranks));
+    throw Indivisible(
+        "global_batch",
+        fmt::format("{} {} is not divisible by {}", key_ref("global_batch"), *global, count(point.ranks, "rank")),
+        fmt::format("choose a multiple of {}", point.ranks));
   point.accumulate = *global / point.ranks;
 }
 
 void check_evaluation(const Point& point) {
   const std::int64_t pass = point.micro_batch * point.ranks;
   if (point.task->held_out_samples % pass != 0)
-    throw Indivisible("micro_batch",
-                      fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
-                                  point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name),
-                      "choose a micro-batch that divides them");
+    throw Indivisible(
+        "micro_batch",
+        fmt::format("micro-batch {} × {} do not divide the {} held-out samples of the task {}", point.micro_batch,
+                    count(point.ranks, "rank"), point.task->held_out_samples, point.task->name),
+        "choose a micro-batch that divides them");
 }
 
 std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_batch, std::string& why) {
@@ -70,13 +77,13 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
     return std::nullopt;
   }
   if (point.fixed_global && *point.fixed_global % pass != 0) {
-    why = fmt::format("{} samples × {} ranks do not divide the global batch {}", micro_batch, point.ranks,
+    why = fmt::format("{} samples × {} do not divide the global batch {}", micro_batch, count(point.ranks, "rank"),
                       *point.fixed_global);
     return std::nullopt;
   }
   if (point.task && point.task->held_out_samples % pass != 0) {
-    why = fmt::format("{} samples × {} ranks do not divide the {} held-out samples of the task {}", micro_batch,
-                      point.ranks, point.task->held_out_samples, point.task->name);
+    why = fmt::format("{} samples × {} do not divide the {} held-out samples of the task {}", micro_batch,
+                      count(point.ranks, "rank"), point.task->held_out_samples, point.task->name);
     return std::nullopt;
   }
   if (point.fixed_global) sized.accumulate = *point.fixed_global / pass;

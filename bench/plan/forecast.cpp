@@ -39,6 +39,22 @@ double with_evaluations(double steps, const Point& point) {
                           static_cast<double>(task.evaluation_interval * 3 * point.global_batch()));
 }
 
+/// "at least 3.4 GiB"
+std::string memory_of(const PointForecast& point) {
+  if (!point.memory) return "-";
+  return (point.memory->is_least ? ">= " : "") + text::bytes(point.memory->bytes);
+}
+
+/// Whether the micro-batch is found at run time.
+bool is_open(const Point& point, const RunPlan& plan) { return point.is_automatic && !plan.declared_micro_batch; }
+
+/// The point with the micro-batch that was declared, where the plan leaves it open.
+Point sized(const Point& point, const RunPlan& plan) {
+  if (!point.is_automatic || !plan.declared_micro_batch) return point;
+  std::string why;  // make_plan has refused a size that is none
+  return with_micro_batch(point, *plan.declared_micro_batch, why).value_or(point);
+}
+
 /// An obstacle without the value, where kind and reason are all else that it says: "gpu_clock_mhz: no device has it".
 std::string kind_of(const std::string& obstacle) {
   const std::size_t blank = obstacle.find(' '), colon = obstacle.find(": ");
@@ -89,25 +105,52 @@ std::string refusals(const Forecast& forecast, std::size_t width) {
 /// The points that can run with their times, then those that cannot.
 std::string point_lines(const Forecast& forecast, std::size_t width) {
   std::string out;
-  std::size_t id_width = 5, time_width = 4;
+  std::size_t id_width = 5, time_width = 4, memory_width = 6;
+  const bool has_memory =
+      std::ranges::any_of(forecast.points, [](const auto& point) { return point.memory.has_value(); });
   for (const PointForecast& point : forecast.points) {
     if (!point.obstacle.empty()) continue;
     id_width = std::max(id_width, text::columns(point.id));
     time_width = std::max(time_width, text::columns(time_of(point)));
+    memory_width = std::max(memory_width, text::columns(memory_of(point)));
   }
-  const auto row = [&](const std::string& id, const std::string& time) {
-    if (2 + id_width + 2 + time_width <= width)
-      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
+  const auto row = [&](const std::string& id, const std::string& time, const std::string& memory) {
+    const std::string behind = has_memory ? "  " + text::pad_left(memory, memory_width) : "";
+    const std::string figures = text::pad_left(time, time_width) + behind;
+    if (2 + id_width + 2 + text::columns(figures) <= width)
+      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), figures);
     else
-      out += fmt::format("  {}\n      {}\n", id, time);
+      out += fmt::format("  {}\n      {}\n{}", id, time, has_memory ? fmt::format("      {}\n", memory) : "");
   };
-  row("point", "time");
+  row("point", "time", "memory");
   for (const PointForecast& point : forecast.points)
-    if (point.obstacle.empty()) row(point.id, time_of(point));
+    if (point.obstacle.empty()) row(point.id, time_of(point), memory_of(point));
   return out + refusals(forecast, width) + "\n";
 }
 
-std::string time_line(const Forecast& forecast) {
+/// The largest point that runs, against what the node has.
+std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
+  const PointForecast* largest = nullptr;
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < forecast.points.size(); ++i) {
+    const PointForecast& point = forecast.points[i];
+    if (!point.obstacle.empty() || !point.memory) continue;
+    if (largest == nullptr || point.memory->bytes > largest->memory->bytes) largest = &point, place = i;
+  }
+  if (largest == nullptr) return {};
+  const int ranks = plan.points[place].ranks, a_node = (ranks + forecast.nodes - 1) / forecast.nodes;
+  const std::string least = largest->memory->is_least ? "at least " : "";
+  const std::string which = forecast.runs() > 1 ? fmt::format(" ({})", largest->id) : "";
+  std::string line = fmt::format("{}{} a rank{}", least, text::bytes(largest->memory->bytes), which);
+  if (forecast.node_memory_bytes)
+    line += fmt::format("; {}{} on a node of {}, which has {}", least, text::bytes(largest->memory->bytes * a_node),
+                        count(a_node, "rank"), text::bytes(*forecast.node_memory_bytes));
+  if (largest->memory->is_least)
+    line += "; trainwatt-train --dry-run also counts what this bound leaves out, within the job";
+  return line;
+}
+
+std::string time_line(const RunPlan& plan, const Forecast& forecast) {
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
   const std::string nodes = count(forecast.nodes, "node");
@@ -121,9 +164,11 @@ std::string time_line(const Forecast& forecast) {
                              node_hours(seconds))
                : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
-    time += fmt::format(
-        "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
-        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast));
+    time += fmt::format("{}{} until a step or a target ({}), whose speed is not known: {}",
+                        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast),
+                        std::ranges::any_of(plan.points, [&](const Point& point) { return is_open(point, plan); })
+                            ? "it depends on the micro-batch, which is found at run time"
+                            : "trainwatt-train --dry-run measures it");
   return time.empty() ? "none: no point can run" : time;
 }
 
@@ -193,7 +238,7 @@ std::optional<double> window_seconds_of(const Measurement& measurement, double s
 }
 
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
-                  const StepSeconds& step_seconds) {
+                  const StepSeconds& step_seconds, const MemoryOfRank& memory) {
   Forecast all;
   all.nodes = nodes;
   if (plan.search) {
@@ -202,9 +247,12 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
   }
   const Measurement& measurement = plan.measurement;
   std::map<std::string, std::optional<double>> references;  // found settings and all others have the same
-  for (const Point& point : plan.points) {
+  for (const Point& planned : plan.points) {
+    const Point point = sized(planned, plan);
     PointForecast& one = all.points.emplace_back();
     one.id = point.id;
+    if (memory) one.memory = memory(point);
+    if (one.memory && is_open(point, plan)) one.memory->is_least = true;  // of micro-batch 1
     one.obstacle = why_not(point);
     if (!one.obstacle.empty()) continue;
     if (point.task) {
@@ -219,7 +267,7 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
       one.most_steps = one.likely_steps =
           static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
     }
-    const std::optional<double> step = step_seconds(point);
+    const std::optional<double> step = is_open(point, plan) ? std::nullopt : step_seconds(point);
     if (!point.task) one.seconds = window_seconds_of(measurement, step.value_or(0));
     one.is_least = one.seconds && !step;
     if (one.seconds || !step) continue;
@@ -266,19 +314,20 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   for (const std::string& why : plan.left_out) line("without", text::printable(why));
   const auto open = std::ranges::count_if(plan.points, &Point::is_automatic);
   if (open > 0)
-    line("batch", plan.declared_micro_batch
-                      ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch,
-                                    count(open, "point"))
-                      : fmt::format("micro-batch of {}: found at run time, before the trials; the time of that is not "
-                                    "included",
-                                    count(open, "point")));
+    line("batch",
+         plan.declared_micro_batch
+             ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
+             : fmt::format("micro-batch of {}: found at run time, before the trials; the time of that is not "
+                           "included",
+                           count(open, "point")));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",
          fmt::format("is likely to measure {} points, including two that are measured twice", *forecast.likely_looks));
   if (plan.runs() > 1)
     line("runs", fmt::format("the plan asks for {} launches; time and energy are those of one", plan.runs()));
-  line("time", time_line(forecast));
+  line("time", time_line(plan, forecast));
+  if (const std::string memory = memory_line(plan, forecast); !memory.empty()) line("memory", memory);
   line("energy", energy_line(forecast));
   return out;
 }
@@ -298,9 +347,12 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                               {"seconds_likely", number(point.likely_seconds)},
                               {"steps_at_most", number(point.most_steps)},
                               {"steps_likely", number(point.likely_steps)},
-                              {"seconds_are_least", point.is_least}});
+                              {"seconds_are_least", point.is_least},
+                              {"memory_bytes_per_rank", point.memory ? Json(point.memory->bytes) : Json()},
+                              {"memory_is_least", point.memory ? Json(point.memory->is_least) : Json()}});
   }
   json["left_out"] = plan.left_out;
+  json["node_memory_bytes"] = number(forecast.node_memory_bytes);
   const bool is_known = forecast.unknown() == 0;
   const std::optional<double> all = is_known ? std::optional(forecast.seconds()) : std::nullopt;
   const std::optional<double> likely = is_known ? forecast.likely_seconds() : std::nullopt;

@@ -14,6 +14,13 @@ namespace tw::bench {
 /// How long one optimizer step of a point takes, in seconds; nullopt if unknown.
 using StepSeconds = std::function<std::optional<double>(const Point&)>;
 
+/// What a rank takes of the node's memory, or of its GPU's.
+struct RankMemory {
+  double bytes = 0;
+  bool is_least = true;  ///< a lower bound
+};
+using MemoryOfRank = std::function<std::optional<RankMemory>(const Point&)>;
+
 struct PointForecast {
   std::string id;
   std::string obstacle;           ///< why it cannot run here; empty: no obstacle is known
@@ -21,34 +28,37 @@ struct PointForecast {
   bool is_most = false;           ///< the seconds are those of a run that misses its target
   std::optional<double> likely_seconds;  ///< if it reaches the target as the reference curves do; nullopt: no curve
   std::optional<double> most_steps, likely_steps;  ///< of the optimizer, of all seeds or trials; likewise
-  bool is_least = false;          ///< the time of a step is not known, and a window waits for its last one
+  bool is_least = false;             ///< the time of a step is not known, and a window waits for its last one
+  std::optional<RankMemory> memory;  ///< also of one that cannot run; nullopt: not known
 };
 
 struct Forecast {
   std::vector<PointForecast> points;  ///< in the order of the plan
   int nodes = 1;
+  std::optional<double> node_memory_bytes;           ///< nullopt: not known, or the memory of GPUs counts
   std::map<std::string, double> maximum_power_w;     ///< of one node's counted meters, by scope; empty: no meter
   std::map<std::string, std::string> power_unknown;  ///< of these scopes a meter, here named, states no greatest power
   std::string power_reason;                          ///< why there is none
   std::optional<std::size_t> likely_looks;           ///< points that a search is likely to measure, of all workloads
-  std::string search_obstacle;  ///< why the search cannot run; empty: no obstacle is known
+  std::string search_obstacle;                       ///< why the search cannot run; empty: no obstacle is known
 
   int runs() const;        ///< points without an obstacle
   int unknown() const;     ///< of these those whose time is not known
   double seconds() const;  ///< of those whose time is known; of a search of the likely looks
   /// The same if runs reach their targets as the reference curves do; nullopt without such a curve or a target.
   std::optional<double> likely_seconds() const;
-  bool is_most() const;    ///< some of them are upper bounds
-  bool is_least() const;   ///< some of them are lower bounds
+  bool is_most() const;   ///< some of them are upper bounds
+  bool is_least() const;  ///< some of them are lower bounds
 };
 
 /// Time of one point that is measured in windows: set-up, the products timed alone, warm-up, trials, each of whole
 /// steps of `step_seconds`. nullopt if steps or a target end it.
 std::optional<double> window_seconds_of(const Measurement& measurement, double step_seconds = 0);
 
-/// `why_not`: an obstacle of a point, or nothing.
+/// `why_not`: an obstacle of a point, or nothing. Points with a micro-batch that was declared have it; the time of a
+/// step is not asked for where the micro-batch is found at run time.
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
-                  const StepSeconds& step_seconds);
+                  const StepSeconds& step_seconds, const MemoryOfRank& memory = nullptr);
 
 /// Why a plan's search cannot run where these meters answer; empty if it can, and without a search.
 std::string search_obstacle(const RunPlan& plan, const Forecast& forecast);

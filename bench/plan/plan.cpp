@@ -109,8 +109,7 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
     const auto found = point.setting.find(kind);
     return found == point.setting.end() ? std::nullopt : std::optional(found->second);
   };
-  std::map<power::KnobKind, std::map<std::optional<double>, std::size_t>>
-      written;  // values in the order given
+  std::map<power::KnobKind, std::map<std::optional<double>, std::size_t>> written;  // values in the order given
   for (const power::KnobKind kind : settings_by_cost)
     for (const Point& point : points) written[kind].emplace(value_of(point, kind), written[kind].size());
   // By name among equals: the order is then one of the plan's contents alone.
@@ -277,11 +276,11 @@ void set_batch(Point& point, const Choice& choice) {
   } else {
     const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
     if (batch % (each * point.ranks) != 0)
-      throw Indivisible(
-          micro ? "micro_batch" : "accumulate",
-          fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", choice.model,
-                      micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name),
-          "choose a number of ranks that divides them, or set " + key_ref("global_batch"));
+      throw Indivisible(micro ? "micro_batch" : "accumulate",
+                        fmt::format("{}: {} {} × {} does not divide the {} samples of a step of the task {}",
+                                    choice.model, micro ? "micro-batch" : "accumulate", each,
+                                    results::text::count(point.ranks, "rank"), batch, point.task->name),
+                        "choose a number of ranks that divides them, or set " + key_ref("global_batch"));
     solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
   }
   check_derived(point.micro_batch, "micro_batch", "micro-batch");
@@ -310,7 +309,9 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
 /// A plan while it is made of a request's grids.
 class PlanMaker {
  public:
-  PlanMaker(const Request& request, int ranks, const std::string& device) : request_(request), ranks_(ranks) {
+  PlanMaker(const Request& asked, int ranks, const std::string& device) : request_(asked), ranks_(ranks) {
+    choose_class(request_, device);
+    const Request& request = request_;
     static_cast<RunSettings&>(plan_) = request;
     plan_.suite = request.suite, plan_.device = device, plan_.kit = request.kit;
     plan_.declared_micro_batch = request.declared_micro_batch;
@@ -375,7 +376,7 @@ class PlanMaker {
               for (const auto micro : values_or_none(axes.micro_batch))
                 for (const auto accumulate : values_or_none(axes.accumulate))
                   for (const auto global : values_or_none(axes.global_batch))
-                    for (const auto some : values_or_none(axes.ranks))
+                    for (const auto some : values_or_none(counts_of(axes.ranks)))
                       add_point(axes, {.setting = setting,
                                        .model = model,
                                        .precision = precision,
@@ -385,6 +386,18 @@ class PlanMaker {
                                        .accumulate = accumulate,
                                        .global_batch = global,
                                        .ranks = some});
+  }
+
+  /// Of the ranks: "scaling" is 1, half and all of them, each once.
+  std::vector<int> counts_of(const std::vector<int>& ranks) const {
+    std::vector<int> counts;
+    for (const int some : ranks) {
+      const std::vector<int> each =
+          some == one_half_all ? std::vector<int>{1, std::max(1, ranks_ / 2), ranks_} : std::vector<int>{some};
+      for (const int count : each)
+        if (some != one_half_all || std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
+    }
+    return counts;
   }
 
   void add_point(const Axes& axes, const Choice& choice) {
@@ -406,7 +419,7 @@ class PlanMaker {
     plan_.points.push_back(std::move(point));
   }
 
-  const Request& request_;
+  Request request_;
   int ranks_;
   RunPlan plan_;
   const Axes* at_ = nullptr;  ///< the grid that is looked at

@@ -1,5 +1,6 @@
 // `trainwatt freeze`: a plan as a kit.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
+#include "results/analysis/run_rules.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -40,13 +42,35 @@ std::string how_to_fix(const PlanOptions& options) {
   return options.suite.empty() ? "with --global-batch N or --ranks N" : "with --ranks N, which offers then must have";
 }
 
+/// The run rules that each run of this plan will break, with what they ask for.
+std::vector<std::string> broken_rules(const RunPlan& plan) {
+  std::vector<std::string> broken;
+  const Measurement& measurement = plan.measurement;
+  const bool is_short = measurement.window_seconds < results::published_window_s;
+  if (!plan.target && (measurement.steps || is_short))
+    broken.push_back(fmt::format("\"window\" (it has {}, the rule asks for {} s or more)",
+                                 measurement.steps ? "steps" : fmt::format("{} s", measurement.window_seconds),
+                                 results::published_window_s));
+  if (measurement.trials < results::least_trials)
+    broken.push_back(fmt::format("\"trials\" (it has {}, the rule asks for {} or more{})", measurement.trials,
+                                 results::least_trials, plan.target ? ", one for each seed" : ""));
+  return broken;
+}
+
 int freeze(const FreezeCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
-  const Request request = request_of(command.options, config);
+  Request request = request_of(command.options, config);
   if (request.kit) throw UsageError("frozen-plan", command.options.config + ": already a kit: hand it out as it is");
   if (std::ranges::any_of(request.axes, [](const Axes& axes) { return axes.model.empty(); }))
     throw UsageError("no-model", "nothing to freeze: give --model, --suite or --config");
+  if (has_sizes_by_class(request) && request.device_class.empty())
+    throw UsageError(
+        "option-needs",
+        fmt::format("--suite {}: its sizes depend on the class of device, which all offers must share: add "
+                    "--device-class gpu or --device-class cpu",
+                    command.options.suite));
+  choose_class(request, "");
   refuse_existing(command.out);
   const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
   // What no run could read back is no kit; as many ranks as it names are the least that it takes.
@@ -57,9 +81,15 @@ int freeze(const FreezeCommand& command) {
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
   const std::string runs = plan.runs() > 1 ? fmt::format(", {} runs", plan.runs()) : "";
-  fmt::print("{}: {}, {} on {}{}\nSHA-256 {}\n", results::text::printable(command.out),
+  const std::string of_class = again.device_class.empty() ? "" : ", device class " + again.device_class;
+  fmt::print("{}: {}, {} on {}{}{}\nSHA-256 {}\n", results::text::printable(command.out),
              results::text::printable(again.suite), results::text::count(plan.points.size(), "point"),
-             results::text::count(static_cast<std::size_t>(ranks), "rank"), runs, again.kit->sha256);
+             results::text::count(static_cast<std::size_t>(ranks), "rank"), of_class, runs, again.kit->sha256);
+  if (const std::vector<std::string> broken = broken_rules(plan); !broken.empty())
+    say_warning(with_code("breaks-run-rules",
+                          fmt::format("{}: each run of the kit breaks the run rule {}, so that validate and compare "
+                                      "reject it as an offer: freeze a plan that keeps it",
+                                      results::text::printable(command.out), fmt::join(broken, " and "))));
   if (grows_with_ranks(again))
     say_warning(with_code("open-global-batch",
                           results::text::printable(command.out) +

@@ -17,6 +17,7 @@
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
+#include "models/catalog/memory.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -43,7 +44,9 @@ int plan(const PlanCommand& command) {
   int ranks = command.nodes;
   for (const Axes& axes : request.axes)
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
-  const std::string device = command.device == "auto" ? "cpu" : command.device;
+  const bool is_for_gpus = command.device == "auto" && request.device_class == class_of("cuda");
+  const std::string device = is_for_gpus ? "cuda" : command.device == "auto" ? "cpu" : command.device;
+  check_class(request, device);
   if (!command.on.empty() && !(command.site.empty() && command.energy_csv.empty()))
     throw UsageError("options-conflict",
                      "--on: leave out --site and --energy-csv: give them to trainwatt probe on that node");
@@ -60,7 +63,14 @@ int plan(const PlanCommand& command) {
   const auto why_not = [&](const Point& point) {
     return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
   };
-  Forecast made = forecast(plan, command.nodes, why_not, [](const Point&) { return std::nullopt; });
+  const auto memory = [](const Point& point) -> std::optional<RankMemory> {
+    return RankMemory{
+        models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers)
+            .total()};
+  };
+  Forecast made = forecast(
+      plan, command.nodes, why_not, [](const Point&) { return std::nullopt; }, memory);
+  if (device != "cuda" && node.memory_bytes) made.node_memory_bytes = static_cast<double>(*node.memory_bytes);
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;
   made.power_reason = fmt::format("{} has no readable energy meter; trainwatt probe shows why", node.host);

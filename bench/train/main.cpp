@@ -147,6 +147,7 @@ RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) 
   ranges = job.broadcast(ranges);
   RunPlan plan;
   together(job, [&] {
+    check_class(request, device);
     resolve_shares(request, device, unpack_ranges(ranges));
     plan = make_plan(request, job.size(), device);
   });

@@ -26,41 +26,8 @@ using text::printable;
 
 constexpr const char* joule_figures[] = {"samples-per-joule", "efficiency", "energy-to-target"};
 
-std::string requested(const Record& record) {
-  std::string all;
-  for (const auto& [name, setting] : record.setting)
-    if (setting.requested) all += name + "=" + text::set_point(*setting.requested) + " ";
-  return all;
-}
-std::string split(const Workload& w) { return fmt::format("{} x {} x {} ranks", w.micro_batch, w.accumulate, w.ranks); }
-bool is_again(const Record& record) { return record.id.ends_with(again_suffix); }
-
-/// What has to be the same, the most demanding first. From the fifth on the two do not train the same, and what differs
-/// is named.
-using Key = std::function<std::string(const Record&)>;
-std::vector<Key> keys() {
-  const auto same_work = [](const Record& r) {
-    return fmt::format("{}|{}|{}|", r.workload.hash, r.workload.precision, r.workload.global_batch);
-  };
-  const auto piece = [](const Record& r) {
-    return fmt::format("{}|{}|", r.workload.micro_batch, r.workload.accumulate);
-  };
-  return {
-      [=](const Record& r) { return same_work(r) + split(r.workload) + requested(r) + (is_again(r) ? "again" : ""); },
-      [=](const Record& r) { return same_work(r) + requested(r); },
-      [=](const Record& r) { return same_work(r) + split(r.workload); },
-      same_work,
-      [=](const Record& r) { return r.workload.hash + r.workload.precision + piece(r) + requested(r); },
-      [](const Record& r) { return r.workload.hash + r.workload.precision; },
-      [=](const Record& r) { return r.workload.hash + piece(r) + requested(r); },
-      [](const Record& r) { return r.workload.hash; },
-      [=](const Record& r) {
-        return r.workload.model + "|" + r.workload.precision + "|" + piece(r) + requested(r) +
-               (r.target ? "target" : "");
-      },
-      [](const Record& r) { return r.workload.model + "|" + r.workload.precision + (r.target ? "|target" : ""); },
-      [](const Record& r) { return r.workload.model + (r.target ? "|target" : ""); },
-  };
+std::string split(const Workload& w) {
+  return fmt::format("{} x {} x {}", w.micro_batch, w.accumulate, text::count(w.ranks, "rank"));
 }
 
 bool breaks_a_rule(const FlagName& flag) {
@@ -180,41 +147,15 @@ void compare_plans(Finder& found, const PlanInfo& a, const PlanInfo& b) {
     found.note("plan", a.suite + " " + sha256_hex(a.canonical_json).substr(0, 12),
                b.suite + " " + sha256_hex(b.canonical_json).substr(0, 12), "other points, or measured in another way");
   for (const auto& [key, value] : of_a)
-    if (const auto other = of_b.find(key); other != of_b.end())
+    if (const auto other = of_b.find(key); other != of_b.end() && key == "device_class")
+      found.block(device_class_difference, value, other->second,
+                  "the suites have other sizes for each class of device: compare runs of one class, or choose another "
+                  "class for both with --device-class");
+    else if (other != of_b.end())
       found.note("plan: " + printable(key), value, other->second);
 }
 
 }  // namespace
-
-std::vector<RecordPair> match_records(const std::vector<const Record*>& reference,
-                                      const std::vector<const Record*>& system) {
-  std::vector<RecordPair> pairs;
-  for (const Record* record : reference) pairs.push_back({record, nullptr, "no point of this workload"});
-  std::set<const Record*> taken;
-  for (const Key& key : keys()) {
-    std::map<std::string, std::vector<std::size_t>> of_reference;
-    std::map<std::string, std::vector<const Record*>> of_system;
-    for (std::size_t i = 0; i < pairs.size(); ++i)
-      if (pairs[i].system == nullptr) of_reference[key(*pairs[i].reference)].push_back(i);
-    for (const Record* record : system)
-      if (!taken.contains(record)) of_system[key(*record)].push_back(record);
-    for (const auto& [name, places] : of_reference) {
-      const auto found = of_system.find(name);
-      if (found == of_system.end()) continue;
-      if (places.size() == 1 && found->second.size() == 1) {
-        pairs[places[0]].system = found->second[0];
-        taken.insert(found->second[0]);
-      } else {
-        for (const std::size_t place : places)
-          pairs[place].why_missing = fmt::format(
-              "{} points of this workload in other splits or settings, and {} in the reference: "
-              "ambiguous; select one with --only TEXT",
-              found->second.size(), places.size());
-      }
-    }
-  }
-  return pairs;
-}
 
 Difference made_difference(const std::string& what, const std::string& reference_value, const std::string& system_value,
                            bool blocking, const std::string& why, std::vector<std::string> figures) {

@@ -1,4 +1,4 @@
-// Whether two reports may be compared. Internal to the comparison.
+// Whether two reports may be compared. Internal to the comparison, but for the name of a difference.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,9 @@
 #include "results/compare/comparison.hpp"
 
 namespace tw::results {
+
+/// What a blocking difference is named that is of the class of device which two plans are for.
+inline constexpr const char* device_class_difference = "device class";
 
 /// Records of the reference and of one system that are of the same workload, or meant to be.
 struct RecordPair {

@@ -35,9 +35,9 @@ std::string add_peak(const DeviceEntry& device, const std::string& precision, do
   if (!is_gpu(device)) return "device " + device.kind + ": the list of vendor peaks has GPUs only";
   if (is_mig(device)) return device.name + ": a MIG instance, and the vendor's peak is that of the whole GPU";
   const VendorPeak* row = find_vendor_peak(device.name);
-  if (row == nullptr) return device.name + ": not in the list of vendor peaks";
+  if (row == nullptr) return device.name + not_in_the_list;
   const std::optional<double> peak = row->flops_per_s(precision);
-  if (!peak) return fmt::format("{}: the vendor states no dense peak for {}", device.name, precision);
+  if (!peak) return device.name + no_dense_peak + precision;
   sum += *peak;
   return {};
 }
@@ -148,7 +148,7 @@ void set_mfu(Summary& s) {
     s.mfu = s.flops_per_s->value / *s.peak_flops_per_s;
     s.mfu_reason.clear();
   } else if (s.mfu_reason.empty()) {
-    s.mfu_reason = s.peak_flops_per_s ? "no throughput" : no_list_of_peaks;
+    s.mfu_reason = s.peak_flops_per_s ? no_throughput : no_list_of_peaks;
   }
 }
 

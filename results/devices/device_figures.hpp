@@ -25,6 +25,9 @@ void set_device_figures(Record& record, DeviceFigures figures);
 void set_mfu(Summary& summary);
 
 /// What reports from before there was a list of peaks say of every device.
+/// Reasons of an absent MFU, whole or in part.
+inline constexpr const char *no_throughput = "no throughput", *not_in_the_list = ": not in the list of vendor peaks",
+                            *no_dense_peak = ": the vendor states no dense peak for ";
 inline constexpr const char* no_list_of_peaks = "no vendor peak known for this device";
 
 }  // namespace tw::results

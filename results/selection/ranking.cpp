@@ -1,5 +1,7 @@
 #include "results/selection/ranking.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,6 +13,7 @@
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::results {
 namespace {
@@ -113,12 +116,31 @@ Order order_by(const Merit& merit, Scope scope, const std::vector<Record>& recor
   return {&merit, *std::ranges::max_element(telling, {}, having), false};  // the first of those as many
 }
 
+namespace {
+
+/// The first valid point's reason, where its summary has one.
+std::string why_not(const Order& order, const std::vector<Record>& records) {
+  const auto valid = std::ranges::find_if(records, is_valid);
+  if (valid == records.end()) return "in the order of the run: no point is valid";
+  const std::string_view name = order.merit->name;
+  const Summary& s = valid->summary;
+  const std::string reason = name == "mfu"          ? s.mfu_reason
+                             : name == "of-ceiling" ? why_no_of_ceiling(s)
+                             : order.merit->by_scope ? s.energy_reason
+                             : s.to_target           ? s.to_target->reason
+                                                     : "";
+  return fmt::format("in the order of the run: no valid point has the figure \"{}\"{}", text_of(order),
+                     reason.empty() ? "" : ", because: " + text::printable(reason));
+}
+
+}  // namespace
+
 std::string explain(const Order& order, const std::vector<Record>& records) {
   const auto has = [&](const Record& r) {
     const Figure figure = is_valid(r) ? order.merit->of(r.summary, order.scope) : std::nullopt;
     return figure && std::isfinite(*figure);
   };
-  if (std::ranges::none_of(records, has)) return "no valid point has " + text_of(order) + ": in the order of the run";
+  if (std::ranges::none_of(records, has)) return why_not(order, records);
   std::set<std::string> workloads;
   for (const Record& record : records)
     if (has(record)) workloads.insert(record.workload.hash);

@@ -1,5 +1,7 @@
 #include "results/terminal/columns.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -7,6 +9,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
+#include "results/selection/micro_batch.hpp"
 
 namespace tw::results {
 namespace {
@@ -56,6 +59,15 @@ class Columns {
     }
     if (has_any(column)) all_.push_back(std::move(column));
   }
+  /// A text of the record; "-" where a record that ran has none.
+  void add_of_record(const std::string& title, int importance, const std::function<std::string(const Record&)>& of) {
+    Column column{title, importance, false, {}};
+    for (const Record& r : records_) {
+      const std::string text = of(r);
+      column.cells.push_back(!has_run(r) ? "" : text.empty() ? "-" : text);
+    }
+    if (has_any(column)) all_.push_back(std::move(column));
+  }
   std::vector<Column> take() { return std::move(all_); }
 
  private:
@@ -95,11 +107,17 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   columns.add("tokens/s", 2, 0, "", Scope::none, of(&Summary::tokens_per_s), figure);
   columns.add(std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none,
               of(&Summary::step_time_s), seconds);
+  columns.add_of_record("micro-batch", 6, [](const Record& r) {
+    return r.micro_batch_search ? fmt::format("{} {}", r.micro_batch_search->chosen,
+                                              is_declared(*r.micro_batch_search) ? "declared" : "found")
+                                : std::string();
+  });
   columns.add("FLOP/s", 4, 0, "flops", Scope::none, of(&Summary::flops_per_s), figure);
   const auto share = [](double v) { return significant(v, 2); };
   const auto memory = [](double v) { return bytes(v); };
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling, share);
-  columns.add("MFU", 7, "mfu", [](const Summary& s) { return s.mfu; }, share);
+  columns.add(
+      "MFU", 7, "mfu", [](const Summary& s) { return s.mfu; }, share);
   const auto of_gpu = [](auto GpuUse::*member) {
     return [member](const Summary& s) -> std::optional<double> {
       if (!s.gpu || !((*s.gpu).*member)) return std::nullopt;
@@ -117,7 +135,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
       },
       memory);
   for (Scope scope : measured_scopes(records)) {  // the first that fits comes first
-    const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
+    const auto joules = [&](const Summary& s) {   // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };
     const auto by_scope = [&](ByScope Summary::*member) {

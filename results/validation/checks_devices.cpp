@@ -1,6 +1,9 @@
 // What a report says of its devices' peaks and use, from the devices, the series and the list of vendor peaks.
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "results/analysis/trials.hpp"
 #include "results/devices/device_figures.hpp"
@@ -35,6 +38,21 @@ void check_peak(const Summary& s, const DeviceFigures& figures, const std::strin
   }
 }
 
+/// The reason is one that the writer gives for these devices, by this version's list of peaks or by none.
+void check_reason(const Record& record, const DeviceFigures& figures, const std::string& at, Findings& found) {
+  const Summary& s = record.summary;
+  if (s.mfu || s.mfu_reason.empty()) return;
+  std::vector<std::string> reasons = {no_list_of_peaks};
+  if (!figures.mfu_reason.empty()) reasons.push_back(figures.mfu_reason);
+  if (s.peak_flops_per_s) reasons = {no_throughput};
+  const bool is_from_an_older_list =
+      figures.mfu_reason.empty() && !s.peak_flops_per_s &&
+      (s.mfu_reason.ends_with(not_in_the_list) || s.mfu_reason.find(no_dense_peak) != std::string::npos);
+  if (!is_from_an_older_list && std::ranges::find(reasons, s.mfu_reason) == reasons.end())
+    found.broken("reason_differs", at + "/mfu_reason",
+                 "is none that the program gives for these devices: \"" + reasons.back() + "\"");
+}
+
 void check_gpu(const Summary& s, const DeviceFigures& figures, const std::string& at, Findings& found) {
   if (!s.gpu) return;  // a report from before it was summed up; nobody gains by leaving it out
   const auto broken = [&](const char* field, const std::string& what) {
@@ -63,6 +81,7 @@ void check_devices(const Report& report, bool is_newer, Findings& found) {
       const DeviceFigures figures = device_figures(record, valid_trials(record), launch.context->devices);
       const std::string at = place_of(place) + "/summary";
       check_peak(record.summary, figures, at, is_newer, found);
+      if (!is_newer && !launch.context->devices.empty()) check_reason(record, figures, at, found);
       check_gpu(record.summary, figures, at, found);
     }
 }

@@ -113,8 +113,18 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
   }
 }
 
+/// The arguments of each launch of the run.
+using Launches = std::vector<std::vector<std::string>>;
+Launches launches_with_words(const Report& report) {
+  Launches all = {report.context.argv};
+  for (const RunPart& part : report.parts.value_or(std::vector<RunPart>()))
+    if (part.context) all.push_back(part.context->argv);
+  return all;
+}
+
 /// A size that the plan leaves to the run is the one that its search found, or that was declared.
-void check_batch(const Record& record, const std::string& at, const Json& point, const auto& same, Findings& found) {
+void check_batch(const Record& record, const std::string& at, const Json& point, const Launches& launches,
+                 const auto& same, Findings& found) {
   const bool is_automatic = point.value("micro_batch", Json()) == "auto";
   const std::optional<MicroBatchSearch>& search = record.micro_batch_search;
   for (const char* key : {"micro_batch", "accumulate", "global_batch"})
@@ -137,6 +147,13 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
       found.broken("reason_missing", place + "/reason",
                    trials[i].samples_per_s ? "is given beside a speed" : "is empty although there is no speed");
   }
+  if (trials.empty() && !is_declared(*search))
+    found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
+                 std::string("has no trials, and is not \"") + declared_by_option + "\"");
+  else if (trials.empty() && !declares(launches, search->chosen))
+    found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
+                 "states that the size was declared, and no launch was given --micro-batch " +
+                     std::to_string(search->chosen));
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
   if (!trials.empty() && !search->stopped_by.starts_with(end_of_search(trials)))
@@ -146,7 +163,7 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
 
 /// `json`: the record without its trials.
 void check_point(const Record& record, std::size_t place, const Json& json, const Json& plan, const Json& point,
-                 Findings& found) {
+                 const Launches& launches, Findings& found) {
   const std::string at = place_of(place);
   const Json& workload = json["workload"];
   const auto same = [&](const Json& planned, const char* key) {
@@ -158,7 +175,7 @@ void check_point(const Record& record, std::size_t place, const Json& json, cons
     if (plan.contains(key)) same(plan[key], key);
   for (const char* key : {"model", "precision", "layers", "ranks"})
     if (point.contains(key)) same(point[key], key);
-  check_batch(record, at, point, same, found);
+  check_batch(record, at, point, launches, same, found);
   same(point.value("seq_len", Json()), "seq_len");  // images have none
   const Json setting = point.value("setting", Json::object());
   for (const auto& [name, value] : setting.items())
@@ -221,6 +238,7 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
   for (const Json& point : plan["points"])
     if (!points.emplace(point["id"].get<std::string>(), &point).second)
       found.broken("plan_text", "/plan/canonical_json", "names the point " + point["id"].dump() + " twice");
+  const Launches launches = launches_with_words(report);
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
     std::string id = record.id;
@@ -228,7 +246,7 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
     if (const auto point = points.find(id); point == points.end())
       found.broken("point_unplanned", place_of(i) + "/id", "\"" + record.id + "\" is not among the points of the plan");
     else
-      check_point(record, i, Json::parse(lines[i]), plan, *point->second, found);
+      check_point(record, i, Json::parse(lines[i]), plan, *point->second, launches, found);
   }
   check_complete(report, plan["points"].size(), found);
 }

@@ -30,7 +30,12 @@ void expect_same_plan(const Request& request) {
 }
 
 TEST(Kit, EverySuiteIsWrittenOut) {
-  for (const std::string& suite : suite_names()) expect_same_plan(suite_request(suite));
+  for (const std::string& suite : suite_names())
+    for (const char* device : {"cpu", "cuda"}) {
+      Request request = suite_request(suite);
+      choose_class(request, device);
+      expect_same_plan(request);
+    }
 }
 
 TEST(Kit, EveryOptionIsWrittenOut) {

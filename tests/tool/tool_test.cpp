@@ -311,6 +311,67 @@ TEST(Tool, WhatIsNoReportIsNamed) {
   expect_refused(run({"show", "/no/\033[2Jsuch\n.json"}), "/no/\\x1b[2Jsuch\\n.json: ");
 }
 
+TEST(Tool, AReportThatWasCutIsDamagedHoweverLittleIsLeft) {
+  const std::string good = contents(fixtures + "/good.json");
+  for (const std::size_t left : {std::size_t{0}, std::size_t{1}, std::size_t{12}, good.size() / 2}) {
+    const std::string path = file_with(good.substr(0, left));
+    EXPECT_EQ(run({"validate", path}).code, 1) << left;
+    EXPECT_EQ(nlohmann::json::parse(validate_json({path})).at("files").at(0).at("faults").at(0).at("code"), "not_json") << left;
+    expect_refused(run({"show", path}), "error[bad-report]: " + path + ": ");
+    std::remove(path.c_str());
+  }
+  const std::string other = file_with("a,b\n1,2\n");
+  EXPECT_EQ(run({"validate", other}).code, 2) << "of another kind";
+  std::remove(other.c_str());
+}
+
+TEST(Tool, AKitNamesTheClassOfDeviceThatItsSizesAreFor) {
+  const std::string kit = testing::TempDir() + "trainwatt-class-kit.json";
+  std::remove(kit.c_str());
+  expect_refused(run({"freeze", "--suite", "standard", "-o", kit}), "error[option-needs]: ");
+  EXPECT_FALSE(std::filesystem::exists(kit));
+  const Outcome frozen = run({"freeze", "--suite", "standard", "--device-class", "gpu", "-o", kit});
+  EXPECT_EQ(frozen.code, 0) << frozen.err;
+  EXPECT_EQ(frozen.err, "") << "the global batch is fixed, and no run rule is broken";
+  EXPECT_NE(frozen.out.find("device class gpu"), std::string::npos) << frozen.out;
+  const auto config = nlohmann::json::parse(contents(kit)).at("config");
+  EXPECT_EQ(config.at("device_class"), "gpu");
+  for (const auto& grid : config.at("grids")) {
+    EXPECT_TRUE(grid.contains("global_batch")) << grid;
+    EXPECT_EQ(grid.at("micro_batch").at(0) == "auto", grid.at("model").at(0) != "resnet-50") << grid;
+  }
+  const auto plan = nlohmann::json::parse(run({"plan", "--config", kit, "--json"}).out);
+  EXPECT_EQ(plan.at("device"), "cuda") << "by the class";
+  expect_refused(run({"plan", "--config", kit, "--device", "cpu"}), "error[device-class-differs]: ");
+  expect_refused(run({"plan", "--config", kit, "--device-class", "cpu"}), "error[frozen-plan]: ");
+  expect_refused(run({"plan", "--suite", "standard", "--device", "cpu", "--device-class", "gpu"}),
+                 "error[device-class-differs]: ");
+  std::remove(kit.c_str());
+}
+
+TEST(Tool, AKitWhoseRunsBreakRunRulesIsWarnedOf) {
+  const std::string kit = testing::TempDir() + "trainwatt-rules-kit.json";
+  const auto frozen = [&](std::vector<std::string> words) {
+    std::remove(kit.c_str());
+    words.insert(words.begin(), {"freeze", "--model", "gpt2-tiny", "--global-batch", "16", "-o", kit});
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o.err;
+  };
+  const char* const code = "warning[breaks-run-rules]: ";
+  EXPECT_EQ(frozen({}), "");
+  const std::string window = frozen({"--window", "1"}), trials = frozen({"--trials", "2"}), both = frozen({"--steps", "4"});
+  EXPECT_NE(window.find(code), std::string::npos) << window;
+  EXPECT_NE(window.find("\"window\""), std::string::npos) << window;
+  EXPECT_EQ(window.find("\"trials\""), std::string::npos) << window;
+  EXPECT_NE(trials.find("\"trials\""), std::string::npos) << trials;
+  EXPECT_EQ(trials.find("\"window\""), std::string::npos) << trials;
+  for (const char* rule : {code, "\"window\"", "\"trials\""}) EXPECT_NE(both.find(rule), std::string::npos) << both;
+  EXPECT_NE(frozen({"--target", "default", "--seeds", "2"}).find("\"trials\""), std::string::npos);
+  EXPECT_EQ(frozen({"--target", "default", "--seeds", "3"}).find(code), std::string::npos);
+  std::remove(kit.c_str());
+}
+
 TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
   const std::string good = fixtures + "/good.json", kit = testing::TempDir() + "trainwatt-kit.json";
   std::remove(kit.c_str());
@@ -410,8 +471,8 @@ TEST(Tool, AStepOfOneModel) {
 TEST(Tool, APlanNamesItsPointsWhatCannotRunAndWhatItTakes) {
   const Outcome o = run({"plan", "--suite", "procurement", "--nodes", "2"});
   EXPECT_EQ(o.code, 0) << o.err;
-  for (const char* text : {"procurement: 24 points, 2 ranks on 2 nodes",
-                           "(4 points): cpu has no tf32: choose float32 or bf16", "node-hours on 2 nodes", "energy"})
+  for (const char* text : {"procurement: 19 points, 2 ranks on 2 nodes",
+                           "(3 points): cpu has no tf32: choose float32 or bf16", "node-hours on 2 nodes", "energy"})
     EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
   const Outcome json = run({"plan", "--suite", "procurement", "--json"});
   EXPECT_NE(json.out.find("\"node_hours\": "), std::string::npos) << json.out;

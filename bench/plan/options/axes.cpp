@@ -49,15 +49,17 @@ std::vector<Axis> made_list() {
        "float32 (default), tf32, float32_bf16, bf16, fp16, fp8; what the\ndevice lacks is recorded as unsupported",
        one_of(precision_names()), &Axes::precision},
       {"micro_batch", what,
-       "samples per rank and pass; auto: the smallest power of two\nwhose doubling gains less than 2 %",
+       "samples per rank and pass; auto: the smallest power of two\nwhose doubling gains less than 2 %. Beside "
+       "--config or\n--suite: the size, where these leave it open",
        whole_number_or("auto", most_micro_batch), &Axes::micro_batch},
       {"accumulate", what, "micro-batches per optimizer step (default 1)", whole_number(1, most_accumulate),
        &Axes::accumulate},
       {"global_batch", what, "samples per optimizer step over all ranks, in place of\n--micro-batch or --accumulate",
        whole_number(1, most_global_batch), &Axes::global_batch},
       {"seq_len", what, "tokens per sample", whole_number(1), &Axes::seq_len},
-      {"ranks", what, "number of the job's ranks that train (default: all); the\nothers are idle",
-       whole_number(1, most_int), &Axes::ranks},
+      {"ranks", what,
+       "number of the job's ranks that train (default: all); the\nothers are idle. scaling: 1, half and all",
+       whole_number_or("scaling", most_int), &Axes::ranks},
       {"clock", nullptr, "", share_of_a_range(), &Axes::clock}};
   for (const SettingAxis& axis : setting_axes())
     list.push_back({axis.key, settings_group, axis.help, set_point(axis.kind), axis.kind});

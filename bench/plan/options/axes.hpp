@@ -15,6 +15,8 @@ namespace tw::bench {
 
 /// As a value of micro_batch: found before the trials (`--micro-batch auto`).
 inline constexpr std::int64_t automatic = 0;
+/// As a value of ranks: 1, half and all of the job's, each once (`--ranks scaling`).
+inline constexpr int one_half_all = 0;
 
 /// Axes as a user gives them; a list of several values makes an axis. Empty lists take the network's defaults.
 struct Axes {
@@ -27,6 +29,7 @@ struct Axes {
       setting;  ///< set points as written (bench/plan/options/set_points.hpp)
   /// Shares ("50%") of the clock range of what trains (bench/plan/shares.hpp); left out where no device has a range.
   std::vector<std::string> clock;
+  std::string device_class;      ///< of a suite's grid: the devices that it is for ("cpu", "gpu"); empty: all
   std::string place;             ///< in a config file: "/grids/1"; empty: at its top
   std::set<std::string> shared;  ///< top-level keys of a config, which apply to every grid
 };

@@ -172,8 +172,9 @@ std::vector<std::string> set_around(std::vector<Axes>& grids, const Axes& axes) 
     if (std::ranges::any_of(values, [](const std::string& value) { return value != "found"; }))
       changed.push_back(option_name(key).substr(2));
   }
+  if (axes.ranks.empty()) return changed;
   for (Axes& grid : grids) grid.ranks = axes.ranks;
-  if (!axes.ranks.empty()) changed.emplace_back("ranks");
+  changed.emplace_back("ranks");
   return changed;
 }
 
@@ -238,8 +239,10 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
     if (axis.group != nullptr) add_axis(app, axis, options.axes);
   app.add_option("--suite", options.suite, fmt::format("a built-in plan: {}", fmt::join(suite_names(), ", ")))
       ->group("What");
-  app.add_option("--config", options.config,
-                 "a plan as JSON, with the options as keys (underscores), or a\nkit (trainwatt freeze)")
+  app.add_option(
+         "--config", options.config,
+         "a plan as JSON, with the options as keys (underscores), or a\nkit (trainwatt freeze). A plan that leaves the "
+         "micro-batch\nopen (\"auto\") takes --micro-batch N")
       ->group("What");
   for (const RunOption& option : run_options())
     if (option.name != nullptr) add_run_option(app, option, options.given);

@@ -29,6 +29,15 @@ struct Request : RunSettings {
 /// Whether a grid leaves the micro-batch to the run.
 bool leaves_micro_batch(const Request& request);
 
+/// "gpu" of cuda, "cpu" of all others.
+std::string class_of(const std::string& device);
+/// Whether a suite's sizes depend on the class of device.
+bool has_sizes_by_class(const Request& request);
+/// Keeps the grids of the request's class, which is that of `device` where nobody has chosen one. make_plan does so.
+void choose_class(Request& request, const std::string& device);
+/// Throws UsageError where the request is for another class than the device's.
+void check_class(const Request& request, const std::string& device);
+
 /// Whether the device gives the same bits each time without being asked to.
 bool is_deterministic_by_default(const std::string& device);
 

@@ -184,6 +184,16 @@ RunOption communicator() {
   return option;
 }
 
+RunOption device_class() {
+  RunOption option =
+      of_field(&RunSettings::device_class,
+               described("device_class", "--device-class", "What",
+                         "class of device that the sizes of a suite are for (default:\nthat of --device)",
+                         one_of({"cpu", "gpu"})));
+  option.over = Over::suite, option.renames = Renames::never;
+  return option;
+}
+
 RunOption eager() {
   return of_field(&RunSettings::eager, described("eager", "--eager", "Where",
                                                  "launch every operator; do not record steps as CUDA graphs", flag()));
@@ -385,6 +395,7 @@ const std::vector<RunOption>& run_options() {
       seed(),
       recompute(),
       communicator(),
+      device_class(),
       eager(),
       deterministic(),
       search(),

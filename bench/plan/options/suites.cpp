@@ -1,5 +1,9 @@
 // The built-in suites.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include "bench/plan/options/request.hpp"
 #include "models/catalog/tasks.hpp"
@@ -28,22 +32,86 @@ Request quick() {
   return request;
 }
 
-/// Networks of the size that people train on one node: 8 points of about 6 minutes.
-Request standard() { return suite("standard", {"gpt2-124m", "resnet-50"}, {"float32", "bf16"}, {1, 4}); }
+/// A network of `standard` and `procurement` at the size that fills a device of its class.
+struct Size {
+  const char *device_class, *model;
+  std::optional<int> layers;
+  std::optional<std::int64_t> seq_len;
+  std::int64_t micro_batch, global_batch;  ///< a batch norm computes over the micro-batch, so that it is fixed there
+  bool has_ranks;                          ///< trained by 1, half and all ranks
+};
 
-/// The same in every precision; what a device lacks is recorded as unsupported: at most 24 points of about 6 minutes.
-/// And 8 at two lower clocks of what trains, if it reports its range; unsupported where the user may not set them.
-Request procurement() {
-  Request request = suite("procurement", {"gpt2-124m", "resnet-50"}, precision_names(), {1, 8});
-  Axes clocks = request.axes.front();
-  clocks.precision = {"float32", "bf16"};
-  clocks.accumulate = {8};
-  clocks.clock = {"50%", "75%"};
-  request.axes.push_back(std::move(clocks));
+/// The global batches are powers of two, so that 1 to 16 ranks (of GPUs 1 to 16 or more) can share them; a step of the
+/// smallest machine of its class ends within a few windows. To add a network, add a line.
+const std::vector<Size>& sizes() {
+  static const std::vector<Size> list = {
+      {"cpu", "gpt2-124m", {}, 1024, automatic, 16, true},
+      {"cpu", "llama3.2-1b", 2, 512, automatic, 16, false},
+      {"cpu", "resnet-50", {}, {}, 8, 128, false},
+      {"gpu", "gpt2-1558m", {}, 1024, automatic, 256, false},
+      {"gpu", "llama3.2-1b", {}, 4096, automatic, 128, true},
+      {"gpu", "llama3.1-8b", 4, 8192, automatic, 64, false},
+      {"gpu", "resnet-50", {}, {}, 128, 2048, false},
+  };
+  return list;
+}
+
+Axes grid_of(const Size& size, std::vector<std::string> precisions) {
+  Axes axes;
+  axes.device_class = size.device_class;
+  axes.model = {size.model}, axes.precision = std::move(precisions);
+  if (size.layers) axes.layers = {*size.layers};
+  if (size.seq_len) axes.seq_len = {*size.seq_len};
+  axes.micro_batch = {size.micro_batch}, axes.global_batch = {size.global_batch};
+  return axes;
+}
+
+/// All networks of a class in these precisions; one of them, in the first precision, also by fewer ranks.
+void add_sizes(Request& request, const char* device_class, const std::vector<std::string>& precisions) {
+  for (const Size& size : sizes()) {
+    if (size.device_class != std::string_view(device_class)) continue;
+    if (!size.has_ranks) {
+      request.axes.push_back(grid_of(size, precisions));
+      continue;
+    }
+    request.axes.push_back(grid_of(size, {precisions.front()}));
+    request.axes.back().ranks = {one_half_all};
+    request.axes.push_back(grid_of(size, {precisions.begin() + 1, precisions.end()}));
+  }
+}
+
+Request sized_suite(const std::string& name) {
+  Request request = suite(name, {}, {}, {});
+  request.axes.clear();
   return request;
 }
 
-/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch.
+/// Networks at the sizes of one node: 8 points (CPU) or 10 (GPU) of about 6 minutes.
+Request standard() {
+  Request request = sized_suite("standard");
+  add_sizes(request, "cpu", {"float32", "bf16"});
+  add_sizes(request, "gpu", {"bf16", "fp8"});
+  return request;
+}
+
+/// The same in more precisions; what a device lacks is recorded as unsupported. float32 is left out on GPUs, where a
+/// step of the large networks takes longer than a window. And at two lower clocks of what trains, if it reports its
+/// range; unsupported where the user may not set them. At most 32 points (CPU) or 26 (GPU) of about 6 minutes.
+Request procurement() {
+  Request request = sized_suite("procurement");
+  add_sizes(request, "cpu", precision_names());
+  add_sizes(request, "gpu", {"bf16", "tf32", "fp16", "fp8"});
+  for (const Size& size : sizes()) {
+    const bool is_cpu = size.device_class == std::string_view("cpu");
+    request.axes.push_back(
+        grid_of(size, is_cpu ? std::vector<std::string>{"float32", "bf16"} : std::vector<std::string>{"bf16"}));
+    request.axes.back().clock = {"50%", "75%"};
+  }
+  return request;
+}
+
+/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch. Of one size for all
+/// devices: no task exists at another one.
 Request convergence() {
   std::vector<std::string> names;
   for (const models::TaskDescription& task : models::tasks()) names.push_back(task.model);
@@ -54,6 +122,28 @@ Request convergence() {
 }
 
 }  // namespace
+
+std::string class_of(const std::string& device) { return device == "cuda" ? "gpu" : "cpu"; }
+
+bool has_sizes_by_class(const Request& request) {
+  return std::ranges::any_of(request.axes, [](const Axes& axes) { return !axes.device_class.empty(); });
+}
+
+void choose_class(Request& request, const std::string& device) {
+  if (!has_sizes_by_class(request)) return;
+  if (request.device_class.empty()) request.device_class = class_of(device);
+  std::erase_if(request.axes, [&](const Axes& axes) { return axes.device_class != request.device_class; });
+  for (Axes& axes : request.axes) axes.device_class.clear();
+}
+
+void check_class(const Request& request, const std::string& device) {
+  if (request.device_class.empty() || request.device_class == class_of(device)) return;
+  throw UsageError("device-class-differs",
+                   fmt::format("the plan is for device class {}, and device {} is of class {}: {}",
+                               request.device_class, device, class_of(device),
+                               request.kit ? "ask the author for a kit of this class"
+                                           : "choose another --device, or a plan of this class"));
+}
 
 bool leaves_micro_batch(const Request& request) {
   return std::ranges::any_of(request.axes, [](const Axes& axes) {

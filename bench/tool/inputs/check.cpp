@@ -93,9 +93,12 @@ void take(CheckedReport& checked, Read read) {
   if (std::ranges::any_of(checked.report->records, is_older)) results::summarise(*checked.report);
 }
 
-/// Whether a text that is no report is at least one that was cut or changed.
+/// Whether a text that is no report is at least one that was cut or changed. A cut may leave nothing, or a few letters.
 bool is_of_a_report(const std::string& text) {
-  if (!results::json_fault(text).empty()) return text.find("\"schema_version\"") != text.npos;
+  if (!results::json_fault(text).empty()) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    return first == text.npos || text[first] == '{';
+  }
   const auto json = nlohmann::json::parse(text);
   return json.is_object() && json.contains("schema_version");
 }

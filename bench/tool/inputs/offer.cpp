@@ -73,9 +73,9 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
   if (!unsupported.empty())
     found.warnings.push_back(
         {"points_unsupported", "/records",
-         fmt::format(
-             "{} of {} points are unsupported ({}{}): a comparison excludes them for all systems",
-             unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
+         fmt::format("{} of {} points are unsupported ({}{}): a comparison excludes them for all systems",
+                     unsupported.size(), report.records.size(), unsupported.front(),
+                     unsupported.size() > 1 ? ", …" : "")});
   // The hash alone could belong to any points.
   try {
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);
@@ -84,8 +84,9 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
     of_kit.suite = kit.suite, of_kit.kit = results::KitInfo{kit.title, kit.sha256};
     const auto ranks = static_cast<int>(report.context.devices.size());
     if (make_plan(of_kit, ranks, plan.at("device").get<std::string>()).canonical_json() != report.plan.canonical_json)
-      found.violations.push_back({"kit_differs", "/plan/canonical_json",
-                                  fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
+      found.violations.push_back(
+          {"kit_differs", "/plan/canonical_json",
+           fmt::format("is not what this version makes of {} for {}", mine, results::text::count(ranks, "rank"))});
   } catch (const std::exception& error) {
     found.violations.push_back(
         {"kit_differs", "/plan", fmt::format("cannot be compared with {}: {}", mine, error.what())});

@@ -16,6 +16,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
+#include "results/compare/differences.hpp"
 #include "results/compare/run_variance.hpp"
 #include "results/record/text.hpp"
 
@@ -211,10 +212,15 @@ int code_of(const results::Comparison& comparison) {
     std::string text = "nothing could be compared: " + comparison.answer.front();
     const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };
     const auto batch = first([](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
-    const bool is_batch = batch != comparison.differences.end();
-    const auto why = is_batch ? batch : first(&results::Difference::blocking);
+    const auto of_class =
+        first([](const results::Difference& d) { return d.blocking && d.what == results::device_class_difference; });
+    const bool is_class = of_class != comparison.differences.end();
+    const bool is_batch = !is_class && batch != comparison.differences.end();
+    const auto why = is_class ? of_class : is_batch ? batch : first(&results::Difference::blocking);
     if (why != comparison.differences.end() && !why->why.empty()) text += " " + results::text::sentence(why->why);
-    say(is_batch ? with_code("global-batch-differs", text) : with_code("not-comparable", text));
+    say(is_class   ? with_code("device-class-differs", text)
+        : is_batch ? with_code("global-batch-differs", text)
+                   : with_code("not-comparable", text));
     return nothing;
   }
   if (!comparison.is_tender || (comparison.decided() && comparison.not_an_award.empty())) return 0;

@@ -52,7 +52,7 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
   results::MicroBatchSearch found;
   if (context.plan.declared_micro_batch) {
     found.chosen = *context.plan.declared_micro_batch;
-    found.stopped_by = "declared by --micro-batch";
+    found.stopped_by = results::declared_by_option;
     return found;
   }
   RunPlan few_steps = context.plan;

@@ -7,6 +7,8 @@
 
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
+#include "bench/plan/abilities.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
@@ -21,8 +23,8 @@ std::string why_no_host_memory(const comm::Job& job, std::size_t rank_bytes, int
   const auto available = memory_available_bytes();
   const double there = available ? static_cast<double>(*available) / gib : 0;
   if (!available || needed <= there) return {};
-  return fmt::format("needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
-                     ranks, each, there);
+  return fmt::format("needs {:.1f} GiB on {} ({} × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
+                     results::text::count(ranks, "rank"), each, there);
 }
 
 /// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty if it has them.
@@ -100,6 +102,13 @@ std::string memory_needed(const models::TrainerConfig& config, const models::Dev
       is_host ? fmt::format(", {:.2f} packed weights and workspace", part(plan.packed_weights + plan.workspace)) : "");
 }
 
+RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models::Device& device) {
+  const models::DeviceInfo info = device.info();
+  const models::MemoryPlan memory = models::plan_memory(trainer_config(point, plan, 0), info.threads);
+  const bool is_host = info.kind != models::DeviceKind::cuda;
+  return {static_cast<double>(is_host ? memory.total() : bytes_anywhere(memory)), !is_host};
+}
+
 std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device) {
   if (job.rank() >= point.ranks) return {};  // it sleeps
   const models::DeviceInfo info = device.info();
@@ -107,8 +116,8 @@ std::string why_too_large(const Point& point, const RunPlan& plan, const comm::J
   const std::string why = info.kind == models::DeviceKind::cuda ? why_no_device_memory(info, bytes_anywhere(memory))
                                                                 : why_no_host_memory(job, memory.total(), point.ranks);
   if (why.empty()) return {};
-  return fmt::format("{} {}: use a smaller --micro-batch, --recompute, fewer ranks per node or a smaller network",
-                     point.id, why);
+  return fmt::format("{} {}: {}", point.id, why,
+                     advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch));
 }
 
 std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device) {

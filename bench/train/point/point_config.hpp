@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "bench/plan/forecast.hpp"
 #include "bench/plan/plan.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
@@ -22,6 +23,8 @@ std::string why_unsupported(const Point& point, const models::Device& device);
 /// "needs 12.30 GiB: 8.10 activations, 2.90 weights and gradients, …": what a rank asks of its device, or of the node's
 /// memory where the device is the CPU.
 std::string memory_needed(const models::TrainerConfig& config, const models::Device& device);
+/// What a rank takes of the node's memory or of its GPU's, of which what is exact is counted.
+RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models::Device& device);
 /// Why it does not fit ("" = it does): bytes needed by the job's ranks on this node against bytes there, or by each on
 /// its GPU. Nothing is allocated.
 std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device);

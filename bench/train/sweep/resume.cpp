@@ -54,7 +54,7 @@ class Comparison {
   explicit Comparison(bool is_usage) : is_usage_(is_usage) {}
   void same(const std::string& what, const std::string& before, const std::string& now) {
     if (before == now) return;
-    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+    const auto shown = [](const std::string& value) { return value.empty() || value == "null" ? "none" : value; };
     found_.push_back({fmt::format("{} {}, now {}", what, shown(before), shown(now)), is_usage_});
   }
   /// `value` of each row; the two lists are equally long.

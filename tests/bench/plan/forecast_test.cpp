@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/plan/shares.hpp"
 #include "results/analysis/run_rules.hpp"
 
 namespace tw {
@@ -41,15 +46,71 @@ TEST(Forecast, WindowsAddUp) {
 TEST(Forecast, SuitesForAClaimHaveTheTrialsAndTheTime) {
   for (const auto& [suite, trials, most_seconds] :
        {std::tuple("quick", least_replicates, 120.0), std::tuple("standard", least_replicates, 3600.0),
-        std::tuple("procurement", least_replicates, 4 * 3600.0)}) {
-    const RunPlan plan = plan_of_suite(suite);
-    EXPECT_EQ(plan.measurement.trials, trials) << suite;
-    const Forecast made = forecast(plan, 1, anywhere, nobody_knows);
-    EXPECT_EQ(made.unknown(), 0) << suite;
-    const double with_clocks = plan.suite == "procurement" ? 1.4 : 1;  // 8 points more, where a clock has a range
-    EXPECT_LE(made.seconds() * with_clocks, most_seconds) << suite;
-    EXPECT_GE(made.seconds(), static_cast<double>(plan.points.size()) * trials * plan.measurement.window_seconds) << suite;
+        std::tuple("procurement", least_replicates, 4 * 3600.0)})
+    for (const char* device : {"cpu", "cuda"})
+      for (const int ranks : {1, 2, 8, 16}) {
+        Request request = suite_request(suite);
+        std::vector<KnobAbility> clocks(2);  // both have a range, and all its points run
+        clocks[0].kind = KnobKind::cpu_frequency, clocks[1].kind = KnobKind::gpu_clock;
+        for (KnobAbility& knob : clocks) knob.writable = true, knob.minimum = 800, knob.maximum = 2000;
+        resolve_shares(request, device, clocks);
+        const RunPlan plan = make_plan(request, ranks, device);
+        const std::string which = std::string(suite) + " " + device + " " + std::to_string(ranks);
+        EXPECT_TRUE(plan.left_out.empty()) << which;
+        EXPECT_EQ(plan.measurement.trials, trials) << which;
+        const Forecast made = forecast(plan, 1, anywhere, nobody_knows);
+        EXPECT_EQ(made.unknown(), 0) << which;
+        EXPECT_LE(made.seconds(), most_seconds) << which;
+        EXPECT_GE(made.seconds(), static_cast<double>(plan.points.size()) * trials * plan.measurement.window_seconds)
+            << which;
+      }
+}
+
+TEST(Suites, HaveSizesByClassOfDevice) {
+  const auto networks_of = [](const RunPlan& plan) {
+    std::set<std::string> networks;
+    for (const Point& point : plan.points)
+      networks.insert(point.network.name + (point.layers ? "-l" + std::to_string(*point.layers) : "") +
+                      (point.seq_len > 0 ? "@" + std::to_string(point.seq_len) : ""));
+    return networks;
+  };
+  using Networks = std::set<std::string>;
+  for (const char* suite : {"standard", "procurement"}) {
+    const RunPlan cpu = make_plan(suite_request(suite), 8, "cpu"), gpu = make_plan(suite_request(suite), 8, "cuda");
+    EXPECT_EQ(networks_of(cpu), (Networks{"gpt2-124m@1024", "llama3.2-1b-l2@512", "resnet-50"})) << suite;
+    EXPECT_EQ(networks_of(gpu),
+              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "resnet-50"}))
+        << suite;
+    EXPECT_NE(cpu.canonical_json().find(R"("device_class":"cpu")"), std::string::npos) << suite;
+    EXPECT_NE(gpu.canonical_json().find(R"("device_class":"gpu")"), std::string::npos) << suite;
+    for (const RunPlan* plan : {&cpu, &gpu}) {
+      std::map<std::string, std::set<int>> ranks;
+      for (const Point& point : plan->points) {
+        ranks[point.network.name].insert(point.ranks);
+        EXPECT_EQ(point.is_automatic, point.network.name != "resnet-50") << point.id << ": batch norm keeps its size";
+        EXPECT_EQ(point.is_automatic, point.fixed_global.has_value()) << point.id;
+      }
+      const auto scaled = std::ranges::count_if(
+          ranks, [](const auto& network) { return network.second == std::set<int>{1, 4, 8}; });
+      EXPECT_EQ(scaled, 1) << suite << ": 1, half and all ranks of one network";
+    }
   }
+  // Of quick and of plans by options no class is said, so that their hashes are those from before.
+  EXPECT_EQ(plan_of_suite("quick").canonical_json().find("device_class"), std::string::npos);
+}
+
+TEST(Suites, ArePlannedOnDevicesOfTheirClassOnly) {
+  Request request = suite_request("standard");
+  check_class(request, "cuda");
+  request.device_class = "gpu";
+  check_class(request, "cuda");
+  try {
+    check_class(request, "cpu");
+    FAIL() << "a GPU's sizes on a CPU";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), "device-class-differs");
+  }
+  EXPECT_EQ(make_plan(request, 1, "cpu").canonical_json().find("gpt2-124m"), std::string::npos);
 }
 
 TEST(Forecast, AWindowIsNotShorterThanItsStep) {
@@ -109,7 +170,9 @@ TEST(Forecast, WhatCannotRunTakesNoTime) {
   const RunPlan plan = plan_of_suite("procurement");
   const Forecast made = forecast(
       plan, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
-  EXPECT_EQ(made.runs(), static_cast<int>(plan.points.size()) * 5 / 6);
+  const auto in_fp8 = std::ranges::count(plan.points, std::string("fp8"), &Point::precision);
+  EXPECT_EQ(in_fp8, 3);
+  EXPECT_EQ(made.runs(), std::ssize(plan.points) - in_fp8);
   EXPECT_NE(forecast_text(plan, made, 100).find("no fp8"), std::string::npos);
   const Forecast none = forecast(plan, 1, [](const Point&) { return std::string("x"); }, nobody_knows);
   EXPECT_EQ(none.seconds(), 0);
@@ -191,7 +254,7 @@ TEST(Forecast, EqualRefusalsAreOneLineAndACount) {
   const Forecast few = forecast(
       suite, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
   const std::string named = forecast_text(suite, few, 100);
-  EXPECT_NE(named.find("(4 points): no fp8"), std::string::npos) << named;
+  EXPECT_NE(named.find("(3 points): no fp8"), std::string::npos) << named;
   for (const Point& point : suite.points) EXPECT_NE(named.find("  " + point.id + "  "), std::string::npos) << point.id;
 }
 
@@ -280,8 +343,45 @@ TEST(Abilities, MoreParametersThanMemoryHoldsAreNamed) {
   }(), 1, "cpu").points.front();
   // 1.56 G parameters, 16 bytes each.
   const std::string why = obstacle(large, "cpu", node, 1);
-  EXPECT_NE(why.find("needs more than 23.2 GiB"), std::string::npos) << why;
+  EXPECT_NE(why.find("with 23.2 GiB of weights"), std::string::npos) << why;
   EXPECT_NE(obstacle(large, "cpu", node, 4).find("4 ranks"), std::string::npos);
+}
+
+TEST(Abilities, ActivationsCountAsWell) {
+  const auto point_of = [](const char* precision, std::int64_t micro_batch, const char* recompute) {
+    Request request;
+    Axes& axes = request.axes.emplace_back();
+    axes.model = {"gpt2-124m"}, axes.precision = {precision}, axes.micro_batch = {micro_batch};
+    request.recompute = parse_recompute(recompute);
+    return make_plan(request, 1, "cpu").points.front();
+  };
+  const Abilities node = abilities_from_json("probe.json", probe);  // 8 GiB, and the weights take 2
+  EXPECT_EQ(obstacle(point_of("float32", 4, "none"), "cpu", node, 1), "");
+  const std::string why = obstacle(point_of("float32", 64, "none"), "cpu", node, 1);
+  EXPECT_NE(why.find("activations"), std::string::npos) << why;
+  EXPECT_NE(why.find("1 rank with"), std::string::npos) << why;
+  EXPECT_NE(why.find("--micro-batch"), std::string::npos) << why;
+  EXPECT_NE(why.find("--recompute"), std::string::npos) << why;
+  EXPECT_EQ(obstacle(point_of("float32", 64, "all"), "cpu", node, 1), "");
+  EXPECT_EQ(obstacle(point_of("float32", 64, "none"), "cuda", node, 1), "") << "the node's memory is not the GPU's";
+  EXPECT_EQ(advice_on_memory(point_of("float32", 64, "none"), true).find("--micro-batch"), std::string::npos);
+}
+
+TEST(Forecast, TheMemoryOfARankIsShownWithItsNode) {
+  const RunPlan plan = plan_of_suite("quick");
+  Forecast made = forecast(plan, 1, anywhere, nobody_knows, [](const Point& point) {
+    return std::optional(RankMemory{point.accumulate * 1073741824.0, point.accumulate == 1});
+  });
+  made.node_memory_bytes = 16 * 1073741824.0;
+  const auto json = nlohmann::json::parse(forecast_json(plan, made));
+  for (std::size_t i = 0; i < plan.points.size(); ++i) {
+    EXPECT_EQ(json["points"][i]["memory_bytes_per_rank"], plan.points[i].accumulate * 1073741824.0);
+    EXPECT_EQ(json["points"][i]["memory_is_least"], plan.points[i].accumulate == 1);
+  }
+  EXPECT_EQ(json["node_memory_bytes"], 16 * 1073741824.0);
+  const std::string text = forecast_text(plan, made, 200);
+  EXPECT_NE(text.find("4.00 GiB a rank"), std::string::npos) << text;
+  EXPECT_NE(text.find("8.00 GiB on a node of 2 ranks"), std::string::npos) << text;
 }
 
 TEST(Abilities, WhatIsNoProbeIsNamed) {

@@ -48,12 +48,12 @@ TEST(Grids, CombinationsThatDoNotDivideAreLeftOutAndNamed) {
       plan_of({"--config", "plan.json"}, 1, R"({"model": "gpt2-tiny", "global_batch": 16, "micro_batch": [3, 5, 4]})");
   EXPECT_EQ(config.points.size(), 1u);
   ASSERT_EQ(config.left_out.size(), 2u);
-  EXPECT_EQ(config.left_out[0], "plan.json: /global_batch 16 is not divisible by micro-batch 3 × 1 ranks = 3");
+  EXPECT_EQ(config.left_out[0], "plan.json: /global_batch 16 is not divisible by micro-batch 3 × 1 rank = 3");
   // Held-out samples, too, are shared out by micro-batches.
   const RunPlan target =
       plan_of({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "3,4", "--accumulate", "1"}, 1);
   EXPECT_EQ(target.points.size(), 1u);
-  says(target.left_out.at(0), "micro-batch 3 × 1 ranks do not divide the 256 held-out samples");
+  says(target.left_out.at(0), "micro-batch 3 × 1 rank do not divide the 256 held-out samples");
 }
 
 TEST(Grids, OfAConfigAreRefusedInItsWords) {

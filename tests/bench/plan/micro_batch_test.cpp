@@ -102,6 +102,30 @@ TEST(AutoMicroBatch, AKitLeavesTheSizeToWhoRunsIt) {
   says(refusal({"--config", "kit.json", "--micro-batch", "4"}, 2, closed), "[frozen-plan]");
 }
 
+TEST(AutoMicroBatch, TheForecastOfAnOpenSizeIsALowerBound) {
+  const auto forecast_at = [](const RunPlan& plan, std::vector<std::int64_t>& sizes) {
+    return forecast(
+        plan, 1, [](const Point&) { return std::string(); },
+        [&](const Point& point) {
+          sizes.push_back(point.micro_batch);
+          return std::optional(0.01);
+        },
+        [](const Point&) { return std::optional(RankMemory{1, false}); });
+  };
+  std::vector<std::int64_t> sizes;
+  const RunPlan open = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "64"}, 2);
+  const Forecast least = forecast_at(open, sizes);
+  EXPECT_TRUE(least.is_least());
+  EXPECT_TRUE(least.points.at(0).memory->is_least);
+  EXPECT_TRUE(sizes.empty()) << "a step of micro-batch 1 says nothing about the size that is found";
+  const std::string kit = kit_json({"", "", ""}, read_config("p", R"({"model": "gpt2-tiny", "micro_batch": "auto", "global_batch": 64})"),
+                                   {"trainwatt", "0.1.0", "0123456789ab"});
+  const RunPlan declared = plan_of({"--config", "kit.json", "--micro-batch", "16"}, 2, kit);
+  const Forecast exact = forecast_at(declared, sizes);
+  EXPECT_FALSE(exact.is_least());
+  EXPECT_EQ(sizes, std::vector<std::int64_t>{16});
+}
+
 TEST(AutoMicroBatch, TheForecastSaysThatItIsFoundAtRunTime) {
   const RunPlan plan = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2);
   const Forecast made = forecast(

@@ -161,11 +161,11 @@ TEST(Differences, OfThePlanAreTheUsers) {
   };
   EXPECT_EQ(with_plan(R"({"points":[{"id":"a"},{"id":"b"}],"seed":2,"steps":null})"), Lines{"plan: seed 1, now 2"});
   EXPECT_EQ(with_plan(R"({"points":[{"id":"a"}],"seed":1,"steps":3})"),
-            (Lines{"plan: steps null, now 3", "plan: points 2, now 1", "plan: point b, now none"}));
+            (Lines{"plan: steps none, now 3", "plan: points 2, now 1", "plan: point b, now none"}));
   EXPECT_EQ(with_plan(R"({"points":[{"id":"b"},{"id":"a"}],"seed":1,"steps":null})"),
             Lines{"plan: the order of the points"});
   EXPECT_EQ(with_plan(R"({"points":[{"id":"a","seeds":[1,2]},{"id":"b","micro_batch":4}],"seed":1,"steps":null})"),
-            (Lines{"plan: a: seeds null, now [1,2]", "plan: b: micro_batch null, now 4"}));
+            (Lines{"plan: a: seeds none, now [1,2]", "plan: b: micro_batch none, now 4"}));
   EXPECT_EQ(said([](Report& now) { now.context.devices.pop_back(), now.plan.canonical_json = "{}"; }),
             Lines{"plan: ranks 4, now 3"})
       << "everything else follows from that";

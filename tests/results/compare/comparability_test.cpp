@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "results/analysis/verdict.hpp"
+#include "results/compare/differences.hpp"
 #include "results/record/report_io.hpp"
 #include "tests/results/compare/compared.hpp"
 
@@ -333,6 +334,43 @@ TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {
   EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "b/same");
   ASSERT_NE(difference(c, "points"), nullptr) << "what is left out is said";
   EXPECT_EQ(difference(c, "points")->system_value, "b/split and 1 more");
+}
+
+TEST(Comparability, PlansForTwoClassesOfDeviceAreNotCompared) {
+  const auto of_class = [](const char* name, const char* device_class) {
+    SystemInput system = made_system(name, {made_record("a", slow)});
+    system.runs[0].plan.canonical_json = std::string(R"({"device_class":")") + device_class + R"(","points":[],"window_s":60})";
+    return system;
+  };
+  const Comparison two = compare({of_class("A", "cpu"), of_class("B", "gpu")}, {});
+  ASSERT_NE(difference(two, device_class_difference), nullptr);
+  EXPECT_TRUE(difference(two, device_class_difference)->blocking);
+  EXPECT_FALSE(two.compared);
+  EXPECT_EQ(difference(compare({of_class("A", "gpu"), of_class("B", "gpu")}, {}), device_class_difference), nullptr);
+}
+
+TEST(Matching, WhatAPointLacksIsNamed) {
+  const auto with_batch = [](const char* id, std::int64_t global) {
+    Record record = made_record(id, slow);
+    record.workload.global_batch = global, record.workload.accumulate = global / record.workload.micro_batch;
+    return record;
+  };
+  const std::int64_t one = made_record("a", slow).workload.micro_batch;
+  const Record small = with_batch("a/small", one), large = with_batch("a/large", 4 * one);
+  Record other = large;
+  const auto why = [](const Record& reference, const std::vector<Record>& system) {
+    std::vector<const Record*> records;
+    for (const Record& record : system) records.push_back(&record);
+    const Record taken = system.front();
+    return match_records({&taken, &reference}, records).at(1).why_missing;
+  };
+  const std::string batches = why(large, {small});
+  EXPECT_NE(batches.find(std::to_string(4 * one)), std::string::npos) << batches;
+  EXPECT_NE(batches.find("it has " + std::to_string(one)), std::string::npos) << batches;
+  other.workload.precision = "tf32";
+  const std::string precisions = why(other, {small});
+  EXPECT_NE(precisions.find("tf32"), std::string::npos) << precisions;
+  EXPECT_NE(precisions.find("it has " + small.workload.precision), std::string::npos) << precisions;
 }
 
 TEST(Matching, NoneIsChosenAmongSeveral) {

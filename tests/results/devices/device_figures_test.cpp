@@ -178,6 +178,26 @@ TEST(Mfu, IsAbsentWithTheReason) {
   EXPECT_EQ(command.records[0].summary.mfu_reason, "not defined");
 }
 
+TEST(Mfu, AReasonThatTheWriterNeverGivesIsFound) {
+  const auto codes_of = [](auto change) {
+    Report report = gpu_report();
+    for (DeviceEntry& device : report.context.devices) device.name = "NVIDIA H100 NVL";
+    summarise(report);
+    change(report);
+    std::vector<std::string> codes;
+    for (const Fault& fault : validate_report(to_json(report)).violations) codes.push_back(fault.code);
+    return codes;
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(codes_of([](Report&) {}), Codes());
+  const auto stating = [&](const char* reason) {
+    return codes_of([&](Report& report) { report.records[0].summary.mfu_reason = reason; });
+  };
+  EXPECT_EQ(stating(no_list_of_peaks), Codes()) << "of a report from before the list";
+  EXPECT_EQ(stating("the meter was being repaired"), Codes{"reason_differs"});
+  EXPECT_EQ(stating("device cpu: the list of vendor peaks has GPUs only"), Codes{"reason_differs"});
+}
+
 TEST(GpuUse, IsTheMeanOverGpusAndWindows) {
   const Report report = gpu_report();
   ASSERT_TRUE(report.records[0].summary.gpu);

@@ -7,6 +7,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
+#include "results/terminal/columns.hpp"
 #include "results/terminal/tables.hpp"
 #include "tests/results/samples.hpp"
 
@@ -87,14 +88,42 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
             Codes{"micro_batch_differs"});
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search->trials[4].reason = "?"; }), Codes{"reason_missing"});
   EXPECT_EQ(found([](Record& r) { r.micro_batch_search.reset(); }), Codes{"plan_differs"});
-  // What was declared has no trials, and is the point's size.
   EXPECT_EQ(found([](Record& r) {
-              r.micro_batch_search = MicroBatchSearch{{}, 8, "declared by --micro-batch"};
+              r.micro_batch_search = MicroBatchSearch{{}, 8, "of course"};
             }),
-            Codes());
+            Codes{"micro_batch_differs"});
   Report planned = sample_report();
   planned.records[0].micro_batch_search = automatic_report().records[0].micro_batch_search;
   EXPECT_EQ(codes_of(planned), Codes{"plan_differs"});
+}
+
+TEST(MicroBatchSearch, ASizeThatNoLaunchDeclaresIsFound) {
+  const auto found = [](std::vector<std::string> argv) {
+    Report report = automatic_report();
+    report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option};
+    report.context.argv = std::move(argv);
+    return codes_of(report);
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(found({"trainwatt-train", "--config", "kit.json", "--micro-batch", "8"}), Codes());
+  EXPECT_EQ(found({"trainwatt-train", "--config", "kit.json", "--micro-batch=8"}), Codes());
+  EXPECT_EQ(found({"trainwatt-train", "--micro-batch", "auto"}), Codes{"micro_batch_differs"});
+  EXPECT_EQ(found({"trainwatt-train", "--config", "kit.json"}), Codes{"micro_batch_differs"});
+  EXPECT_EQ(found({"trainwatt-train", "--resume", "out/x"}), Codes()) << "the first launch may have left no record";
+  EXPECT_EQ(found({"trainwatt-train", "--resume", "out/x", "--micro-batch", "4"}), Codes{"micro_batch_differs"});
+}
+
+TEST(MicroBatchSearch, TheTablesShowTheSize) {
+  Report report = automatic_report();
+  const auto shown = [](const Report& of) {
+    for (const Column& column : number_columns(of.records, Intervals::beside, {}))
+      if (column.title == "micro-batch") return column.cells.at(0);
+    return std::string();
+  };
+  EXPECT_EQ(shown(report), "8 found");
+  report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option};
+  EXPECT_EQ(shown(report), "8 declared");
+  EXPECT_EQ(shown(sample_report()), "");
 }
 
 }  // namespace
