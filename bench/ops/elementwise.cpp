@@ -12,8 +12,10 @@ std::unique_ptr<Case> make_row_norm(models::Device& device, const models::Norm& 
   const models::Tensor none, x = c.tensor(dtype, all), gamma = c.tensor(dtype, width),
                              beta = is_layer ? c.tensor(dtype, width) : none, y = c.tensor(dtype, all),
                              mean = is_layer ? c.float32(rows) : none, rstd = c.float32(rows);
-  const models::LayerNormForward layer{.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
-  const models::RmsNormForward rms{.x = x, .gamma = gamma, .y = y, .rstd = rstd};
+  models::LayerNormForward layer;
+  layer.x = x, layer.gamma = gamma, layer.beta = beta, layer.y = y, layer.mean = mean, layer.rstd = rstd;
+  models::RmsNormForward rms;
+  rms.x = x, rms.gamma = gamma, rms.y = y, rms.rstd = rstd;
   const double activation = static_cast<double>(x.bytes());
   c.label = all.str();
   c.bytes = 2 * activation;

@@ -87,6 +87,8 @@ void complete(const Report& report, RunRuleCheck& found) {
       break_at(found, record, name_of(record),
                to_string(record.verdict.status) +
                    (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
+  if (!report.plan.canonical_json.empty() && report.context.finished_at.empty())
+    found.places.push_back({nullptr, "run", "has no end: it was killed, or still runs"});
   if (report.plan.canonical_json.empty())
     return set(found, RunRuleState::not_checkable, "the records of an unfinished run do not contain the plan");
   set(found, RunRuleState::kept,
@@ -315,8 +317,8 @@ void uncertainty(const Report& report, RunRuleCheck& found) {
 std::vector<RunRule> make_rules() {
   return {
       {"complete",
-       "every point of the plan has a record, and none failed or is invalid",
-       "points have no record, failed or are invalid",
+       "the run has finished, every point of the plan has a record, and none failed or is invalid",
+       "the run has not finished, or points have no record, failed or are invalid",
        {},
        complete},
       {"window",

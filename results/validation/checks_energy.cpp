@@ -71,8 +71,8 @@ constexpr double least_of_idle = 0.5, least_of_idle_when_set = 0.05;
 
 void check_idle(const Record& record, std::size_t place, const std::map<Sensor, double>& idle, Findings& found) {
   // Idle power is measured at the clocks and limits that were found. Others may lower it, but not to nothing.
-  const bool is_set =
-      std::ranges::any_of(record.setting, [](const auto& one) { return one.second.accepted.has_value(); });
+  const bool is_set = std::ranges::any_of(
+      record.setting, [](const auto& one) { return one.second.requested && one.second.accepted; });
   const double share = is_set ? least_of_idle_when_set : least_of_idle;
   for (std::size_t t = 0; t < record.trials.size(); ++t)
     for (std::size_t e = 0; e < record.trials[t].energy.size(); ++e) {
@@ -180,8 +180,15 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 }
 
 void check_energy(const Report& report, Findings& found) {
+  std::map<Sensor, double> of_any_launch;  // one that was killed has measured none
+  for (const RecordedLaunch& launch : launches_of(report))
+    for (const auto& [sensor, watts] : idle_watts(*launch.context)) {
+      const auto [known, is_new] = of_any_launch.try_emplace(sensor, watts);
+      if (!is_new) known->second = std::min(known->second, watts);
+    }
   for (const RecordedLaunch& launch : launches_of(report)) {
-    const std::map<Sensor, double> idle = idle_watts(*launch.context);
+    std::map<Sensor, double> idle = idle_watts(*launch.context);
+    idle.insert(of_any_launch.begin(), of_any_launch.end());
     std::set<std::string> modules;  // hosts
     for (const DeviceEntry& device : launch.context->devices)
       if (is_of_module(device)) modules.insert(device.host);

@@ -122,7 +122,14 @@ void check_row_of(const EnergyRow& row, const MeterEntry& meter, bool is_part, c
 void check_rows(const Trial& trial, const Meters& meters, const std::set<std::string>& hosts, bool is_part,
                 const std::string& at, Findings& found) {
   std::map<Sensor, std::size_t> rows;
-  for (std::size_t e = 0; e < trial.energy.size(); ++e) rows.try_emplace(sensor_of(trial.energy[e]), e);
+  std::set<std::string> with_rows;
+  for (std::size_t e = 0; e < trial.energy.size(); ++e)
+    rows.try_emplace(sensor_of(trial.energy[e]), e), with_rows.insert(trial.energy[e].host);
+  // A host without any is not asked for its part of the joules.
+  for (const std::string& host : hosts)
+    if (!with_rows.contains(host) && !with_rows.empty() &&
+        std::ranges::any_of(meters, [&](const auto& one) { return one.first.first == host; }))
+      found.broken("meter_row_missing", at + "/energy", "has no row of the host " + host + ", whose meters are listed");
   for (const auto& [sensor, meter] : meters) {
     if (!meter->counted || !meter->available || (is_part && !hosts.contains(sensor.first))) continue;
     const auto known = rows.find(sensor);
@@ -189,17 +196,26 @@ void check_hosts(const RecordedLaunch& launch, Findings& found) {
                    "has none of " + host.name + ", not even one that is not available");
 }
 
-/// A GPU that a rank computes on is among the meters of its host, where other GPUs are.
+/// A GPU that a rank computes on counts where other GPUs of its host do, unless another source counts it. One that
+/// cannot be read is listed; its scope then has no total (check_scopes()).
 void check_gpus(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
+  const auto is_of_gpu = [](const MeterEntry& m) { return source_of(m.domain) == "gpu"; };
   for (const DeviceEntry& device : launch.context->devices) {
-    if (!device.uuid.starts_with("GPU-")) continue;  // an instance's joules are its GPU's
-    const auto is_of_gpu = [](const MeterEntry& m) { return source_of(m.domain) == "gpu"; };
-    const bool is_listed = std::ranges::any_of(meters, [&](const auto& one) {
-      return one.first.first == device.host && is_of_gpu(*one.second) && id_of(one.first.second) == device.uuid;
+    const bool is_instance = device.uuid.starts_with("MIG-");  // whose joules are its GPU's
+    if ((device.kind != "cuda" && !device.uuid.starts_with("GPU-")) || is_instance ||
+        !counts(meters, device.host, is_of_gpu))
+      continue;
+    const auto is_same = [&](const MeterEntry& m) { return is_of_gpu(m) && id_of(m.domain) == device.uuid; };
+    const bool is_unread = std::ranges::any_of(meters, [&](const auto& one) {
+      return one.first.first == device.host && is_same(*one.second) && !one.second->available;
     });
-    if (!is_listed && counts(meters, device.host, is_of_gpu))
+    const bool is_covered = counts(meters, device.host, [&](const MeterEntry& m) {
+      return is_same(m) || (m.scope == Scope::device && !is_of_gpu(m));
+    });
+    if (!is_unread && !is_covered)
       found.broken("gpus_missing", launch.where + "/meters",
-                   "count other GPUs of " + device.host + ", and not " + device.uuid + " of rank " +
+                   "count other GPUs of " + device.host + ", and not " +
+                       (device.uuid.empty() ? "the one, without a UUID," : device.uuid) + " of rank " +
                        std::to_string(device.rank));
   }
 }
@@ -211,8 +227,15 @@ void check_idle(const RecordedLaunch& launch, const Meters& meters, Findings& fo
       context.warnings, [](const std::string& warning) { return warning.starts_with("no idle power before"); });
   if (context.finished_at.empty() || is_said || launch.records.empty()) return;
   std::set<Sensor> with_idle;
-  for (const IdleRow& row : context.idle_power)
+  for (std::size_t i = 0; i < context.idle_power.size(); ++i) {
+    const IdleRow& row = context.idle_power[i];
+    const std::string at = launch.where + "/idle_power/" + std::to_string(i) + "/power_w";
+    if (!row.power_w && row.reason.empty())
+      found.broken("idle_missing", at, "is null without a reason");
+    else if (!row.power_w && row.when == IdleTime::before)
+      found.note("idle_missing", at, "is null (" + row.reason + "): the joules cannot be compared with idling");
     if (row.when == IdleTime::before) with_idle.insert(sensor_of(row));
+  }
   for (const auto& [sensor, meter] : meters)
     if (meter->counted && meter->available && !with_idle.contains(sensor))
       found.broken("idle_missing", launch.where + "/idle_power",

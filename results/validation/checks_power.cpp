@@ -152,7 +152,7 @@ void check_missing(const EnergyRow& row, const std::set<Sensor>& with_series, co
   /// Below, a sampler may not have come to its first sample.
   constexpr double least_seconds = 2, least_periods = 20;
   const char* what = "has joules, and its trial has no series of its power_w";
-  if (row.domain == "external" || *row.window_s <= least_seconds + least_periods * *row.update_period_s) return;
+  if (*row.window_s <= least_seconds + least_periods * *row.update_period_s) return;
   if (has_own_reading(row.domain) && !with_series.contains(sensor_of(row)))
     found.note("power_series_missing", at, what);
   else

@@ -25,17 +25,17 @@ constexpr double event_seconds = 5e-6;
 /// What a step does behind its last phase.
 constexpr double behind_phases = 0.01;
 
-/// A step time is the slowest rank's. No rank's own steps pass the window. The sum of the slowest ones may, since a
+/// At most the sum of `steps` step times within `seconds`. A step time is the slowest rank's. No rank's own steps pass
+/// the window. The sum of the slowest ones may, since a
 /// rank begins its next step while another still ends this one: from the last rank's contribution to the gradients on,
 /// when no rank waits for another. That is at most the communication and the update of one rank, and so at most the sum
 /// of both over the ranks, which is their mean × the ranks.
-double most_step_seconds(const Trial& trial, int ranks) {
-  if (ranks == 1) return trial.window_s * time_slack;
+double most_step_seconds(const Trial& trial, int ranks, double seconds, double steps) {
+  if (ranks == 1) return seconds * time_slack;
   const double ends = phase(trial, "communication") + phase(trial, "optimizer");
-  const double all = trial.window_s * ranks * time_slack;
+  const double all = seconds * ranks * time_slack;
   if (ends <= 0) return all;
-  const double steps = static_cast<double>(trial.step_time_s.size());
-  return std::min(all, trial.window_s * (time_slack + behind_phases) + steps * ranks * ends);
+  return std::min(all, seconds * (time_slack + behind_phases) + steps * ranks * ends);
 }
 
 /// Phases are parts of a step, each the mean over steps and ranks: together no more than the slowest rank's steps, and
@@ -64,6 +64,9 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
     found.broken("samples_s", at + "/samples_s",
                  trial.samples ? "is longer than the window" : "is given although samples is absent");
   const bool shown = workload.device != "command";  // a metered command shows neither
+  if (shown && (trial.samples || trial.samples_s))
+    found.broken("samples_s", at + (trial.samples ? "/samples" : "/samples_s"),
+                 "is given for training, whose samples are steps x global batch");
   if (shown && trial.loss.size() != steps)
     found.broken("length_differs", at + "/loss", length("step_time_s", trial.loss.size(), steps));
   if (shown && trial.gradient_norm.size() != steps)
@@ -75,7 +78,7 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
     inside = inside && !(t > trial.window_s * time_slack);
   }
   if (!inside) found.broken("window_short", at + "/window_s", "is shorter than a step inside it");
-  if (sum > most_step_seconds(trial, ranks))
+  if (sum > most_step_seconds(trial, ranks, trial.window_s, static_cast<double>(steps)))
     found.broken(
         "steps_exceed_window", at + "/step_time_s",
         ranks == 1 ? "add up to more than the window" : "add up to more than the window and what ranks may overlap");
@@ -84,7 +87,8 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
 
 /// A run goes on from evaluation to evaluation until the first at or under the target, until its loss is no number any
 /// more, or to the last step, and ends there.
-void check_target_run(const std::optional<Target>& target, const Trial& trial, const std::string& at, Findings& found) {
+void check_target_run(const std::optional<Target>& target, const Trial& trial, int ranks, const std::string& at,
+                      Findings& found) {
   const auto broken = [&](const std::string& where, const std::string& what) {
     found.broken("target_run", where, what);
   };
@@ -95,7 +99,8 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
   const TargetRun& run = *trial.target_run;
   if (trial.first_step != 0) found.broken("steps_order", at, "does not begin with the first step");
   if (run.evaluation_s > trial.window_s * time_slack) broken(at + "/evaluation_s", "is longer than the window");
-  double before = 0;
+  double before = 0, stepped = 0;
+  std::size_t counted = 0;
   for (std::size_t e = 0; e < run.evaluations.size(); ++e) {
     const Evaluation& evaluation = run.evaluations[e];
     const std::string place = at + "/evaluations/" + std::to_string(e);
@@ -109,6 +114,10 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
              "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
     if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
     before = evaluation.time_s;
+    for (; counted < trial.step_time_s.size() && static_cast<std::int64_t>(counted) < evaluation.step; ++counted)
+      stepped += trial.step_time_s[counted];
+    if (stepped > most_step_seconds(trial, ranks, evaluation.time_s, static_cast<double>(counted)))
+      broken(place + "/time_s", "is less than the steps before it took");
     if (evaluation.error.has_value() != (target->metric == TargetMetric::error))
       broken(place + "/error",
              evaluation.error ? "is given although the target's metric is not \"error\""
@@ -118,6 +127,9 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
     if (ends != last)
       broken(place, last ? "is the last one, although it does not end the run" : "should have ended the run");
   }
+  if (stepped > most_step_seconds(trial, ranks, std::max(0.0, trial.window_s - run.evaluation_s),
+                                  static_cast<double>(counted)))
+    broken(at + "/evaluation_s", "leaves less of the window than the steps took");
   if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last comes after the window's end");
   const auto steps = static_cast<std::int64_t>(trial.step_time_s.size());
   if (run.evaluations.empty() || run.evaluations.back().step != steps)
@@ -143,7 +155,7 @@ void check_order(const Record& record, std::size_t place, Findings& found) {
 void check_trials(const Record& record, std::size_t place, Findings& found) {
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
     check_trial(record.trials[t], record.workload, place_of(place, t), found);
-    check_target_run(record.target, record.trials[t], place_of(place, t) + "/target_run", found);
+    check_target_run(record.target, record.trials[t], record.workload.ranks, place_of(place, t) + "/target_run", found);
   }
   check_order(record, place, found);
   for (const auto& [first, copy] : copied_trials(record))

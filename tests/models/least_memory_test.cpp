@@ -34,7 +34,9 @@ TEST(Memory, TheLeastByArithmeticIsBelowThePlanAndMostOfIt) {
         EXPECT_GE(least.parameters + least.optimizer,
                   0.9 * static_cast<double>(plan.parameters + plan.gradients + plan.optimizer_state))
             << which;
-        if (recomputed == 0) EXPECT_GE(least.activations, 0.3 * static_cast<double>(plan.activations)) << which;
+        if (recomputed == 0) {
+          EXPECT_GE(least.activations, 0.3 * static_cast<double>(plan.activations)) << which;
+        }
       }
     }
   }

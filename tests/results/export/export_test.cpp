@@ -155,7 +155,7 @@ TEST(Csv, HasAllOfTheSummaryUnrounded) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Json record = Json::parse(to_json_line(report.records[i]));
       SCOPED_TRACE(record["id"].dump());
-      EXPECT_EQ(rows[i]["id"], record["id"]);
+      EXPECT_EQ(Json(rows[i]["id"]), record["id"]);
       EXPECT_EQ(rows[i]["status"], record["verdict"]["status"]);
       const auto check = [&](const std::string& name, const Json& value) {
         const std::string cell = rows[i][name];

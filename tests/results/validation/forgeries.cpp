@@ -26,6 +26,12 @@ void each_counted_row(Report& report, Change change) {
       if (row.counted && row.energy_j) change(row);
   });
 }
+double total_counted(const Trial& trial, const std::string& domain) {
+  double joules = 0;
+  for (const EnergyRow& row : trial.energy)
+    if (row.counted && row.domain == domain) joules += row.energy_j.value_or(0);
+  return joules;
+}
 double total(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 void thousandth_of_joules(Report& report) {
@@ -121,6 +127,27 @@ void rapl_as_hwmon(Report& report) {
   each_trial(report, [&](Trial& trial) { rename(trial.energy), rename(trial.series); });
 }
 void no_idle_power(Report& report) { report.context.idle_power.clear(); }
+void null_idle_power(Report& report) {
+  for (IdleRow& row : report.context.idle_power) row.power_w.reset();
+}
+/// A quarter of idling's joules, and a set point that the plan does not have, which would allow a twentieth.
+void set_point_without_a_request(Report& report) {
+  for (IdleRow& row : report.context.idle_power) {
+    const Trial& trial = report.records[0].trials[0];
+    row.power_w = 4 * total_counted(trial, row.domain) / trial.window_s, row.uncertainty_w = 0;
+  }
+  for (Record& record : report.records)
+    record.setting.clear(), record.setting["cpu_governor"].accepted = SetPoint("powersave");
+}
+void own_samples(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.samples = 1e6, trial.samples_s = trial.window_s / 10; });
+}
+void training_as_a_command(Report& report) {
+  for (Record& record : report.records) {
+    record.workload.device = "command";
+    for (Trial& trial : record.trials) trial.samples = 1e6;
+  }
+}
 /// The last one; with all that stands under its name.
 void deleted_package(Report& report) {
   std::string last;
@@ -382,6 +409,14 @@ void all_meters_of_a_host(Report& report) {
   other.name = "other", other.container.reset(), report.context.hosts.push_back(other);
   report.context.devices.back().host = other.name;
 }
+/// The last host's, beside others that count.
+void rows_of_a_host(Report& report) {
+  all_meters_of_a_host(report);
+  const std::string host = report.context.hosts.back().name;
+  MeterEntry none;
+  none.host = host, none.domain = "rapl", none.reason = "no_driver";
+  report.context.meters.push_back(none);
+}
 /// Joules of packages stay in the report, and a node meter that reads less is all that counts.
 void packages_in_a_node(Report& report) {
   node_below_its_packages(report);
@@ -430,6 +465,11 @@ const std::vector<Forgery>& forgeries() {
       {"huge_power", "energy_differs_from_power", huge_power},
       {"rapl_as_hwmon", "energy_differs_from_power", rapl_as_hwmon},
       {"no_idle_power", "idle_missing", no_idle_power},
+      {"null_idle_power", "idle_missing", null_idle_power},
+      {"set_point_without_a_request", "energy_below_idle", set_point_without_a_request},
+      {"own_samples", "samples_s", own_samples},
+      {"training_as_a_command", "plan_differs", training_as_a_command},
+      {"rows_of_a_host", "meter_row_missing", rows_of_a_host},
       {"deleted_package", "packages_missing", deleted_package},
       {"slow_counter", "meter_period", slow_counter},
       {"other_windows_of_meters", "energy_window", other_windows_of_meters},
