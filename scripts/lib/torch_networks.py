@@ -13,18 +13,21 @@ VOCABULARY = {"gpt2-tiny": 128}
 LLAMA = {"llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, True), "llama3.2-3b": (28, 3072, 24, 8, 8192, 128256, True),
          "llama3.1-8b": (32, 4096, 32, 8, 14336, 128256, False)}
 
+# layers, width, heads, MLP
+BERT = {"bert-base": (12, 768, 12, 3072), "bert-large": (24, 1024, 16, 4096)}
+
 
 class Attention(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, is_causal=True):
         super().__init__()
-        self.heads = heads
+        self.heads, self.is_causal = heads, is_causal
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x, scale):
         batch, tokens, width = x.shape
         q, k, v = (part.view(batch, tokens, self.heads, width // self.heads).transpose(1, 2)
                    for part in self.qkv(x).split(width, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal, scale=scale)
         return self.out(y.transpose(1, 2).reshape(batch, tokens, width))
 
 
@@ -117,6 +120,44 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
+class BertLayer(nn.Module):
+    def __init__(self, width, heads, hidden):
+        super().__init__()
+        self.attention, self.norm1 = Attention(width, heads, is_causal=False), nn.LayerNorm(width, eps=1e-12)
+        self.up, self.down, self.norm2 = nn.Linear(width, hidden), nn.Linear(hidden, width), nn.LayerNorm(width, eps=1e-12)
+
+    def forward(self, x, scale):
+        x = self.norm1(x + self.attention(x, scale))
+        return self.norm2(x + self.down(F.gelu(self.up(x))))
+
+
+class Bert(nn.Module):
+    """BERT as it is pre-trained: masked tokens, of which only those go through the head, and the next sentence."""
+
+    def __init__(self, layers, width, heads, hidden, vocabulary, tokens):
+        super().__init__()
+        self.token, self.position, self.segment = nn.Embedding(vocabulary, width), nn.Embedding(512, width), nn.Embedding(2, width)
+        self.norm = nn.LayerNorm(width, eps=1e-12)
+        self.layers = nn.ModuleList(BertLayer(width, heads, hidden) for _ in range(layers))
+        self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.pooler, self.next_sentence = nn.Linear(width, width), nn.Linear(width, 2)
+        for table in (self.token, self.position, self.segment):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens, segments, places, words, is_next, half=None, scale=None):
+        """places: rows of the masked tokens among all tokens of the batch. half and scale as of Gpt2."""
+        x = self.norm(self.token(tokens) + self.position.weight[: tokens.shape[1]] + self.segment(segments))
+        if half is not None:
+            x = x.to(half)
+        for layer in self.layers:
+            x = layer(x, scale)
+        masked = x.reshape(-1, x.shape[-1]).index_select(0, places)
+        masked = self.transform_norm(F.gelu(self.transform(masked)))
+        pair = self.next_sentence(torch.tanh(self.pooler(x[:, 0])))
+        return F.cross_entropy(F.linear(masked, self.token.weight, self.bias), words) + F.cross_entropy(pair, is_next)
+
+
 class Bottleneck(nn.Module):
     def __init__(self, channels_in, channels, stride):
         super().__init__()
@@ -152,11 +193,12 @@ class ResNet50(nn.Module):
         return F.cross_entropy(self.head(x), labels, label_smoothing=0.1)
 
 
-TOKENS, IMAGES = [*GPT2, *LLAMA], ["resnet-50"]
+TRANSFORMERS = GPT2 | LLAMA | BERT
+IMAGES = ["resnet-50"]
 
 
 def head_dim(model):
-    width, heads = (GPT2 | LLAMA)[model][1:3]
+    width, heads = TRANSFORMERS[model][1:3]
     return width // heads
 
 
@@ -169,9 +211,12 @@ def build(options):
         labels = torch.randint(0, 1000, (options.micro_batch,))
         optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
         return network, optimizer, (images, labels), None
-    layers, *sizes = (GPT2 | LLAMA)[options.model]
+    layers, *sizes = TRANSFORMERS[options.model]
     layers = options.layers or layers
-    if options.model in LLAMA:
+    if options.model in BERT:
+        words = 30522
+        network = Bert(layers, *sizes, words, options.seq_len)
+    elif options.model in LLAMA:
         words = sizes[4]
         network = Llama(layers, *sizes, options.seq_len)
     else:
@@ -180,4 +225,11 @@ def build(options):
         network = Gpt2(layers, *sizes, vocabulary, options.seq_len)
     tokens = torch.randint(0, words, (options.micro_batch, options.seq_len + 1))
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    return network, optimizer, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()), 1.0
+    batch = (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+    if options.model in BERT:
+        masked = options.seq_len * 15 // 100  # of each sequence, as many as MLPerf's 76 of 512
+        places = torch.cat([torch.randperm(options.seq_len)[:masked].sort().values + row * options.seq_len
+                            for row in range(options.micro_batch)])
+        segments = (torch.arange(options.seq_len) >= options.seq_len // 2).long().expand(options.micro_batch, -1).contiguous()
+        batch = (batch[0], segments, places, batch[1].reshape(-1)[places], torch.randint(0, 2, (options.micro_batch,)))
+    return network, optimizer, batch, 1.0

@@ -5,10 +5,10 @@
                           [--no-compile] [--compile-only]
 
 The same work as in trainwatt (torch_networks.py): same shapes, GPT-2's vocabulary padded to a multiple of 64, no dropout, AdamW and
-clipping at 1 (GPT-2, Llama), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch's fastest options: torch.compile, fused
+clipping at 1 (GPT-2, Llama, BERT), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch's fastest options: torch.compile, fused
 optimizers, scaled dot-product attention, autocast in 16 bits, channels-last for images.
 
-GPT-2 and Llama in 16 bits are run in each of these ways, and the fastest counts (--ways selects some):
+Transformers in 16 bits are run in each of these ways, and the fastest counts (--ways selects some):
     16-bit         residual stream in 16 bits, as in trainwatt; autocast alone keeps it in float32, like the embedding
     16-bit-cudnn   the same, with cuDNN's attention preferred to FlashAttention-2, PyTorch's default (on a GPU)
     float32        autocast alone
@@ -107,11 +107,11 @@ def spread(rates):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", required=True, choices=[*torch_networks.TOKENS, *torch_networks.IMAGES])
+    parser.add_argument("--model", required=True, choices=[*torch_networks.TRANSFORMERS, *torch_networks.IMAGES])
     parser.add_argument("--precision", default="bf16", choices=["float32", "tf32", "bf16", "fp16"])
     parser.add_argument("--micro-batch", type=int, default=8)
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches of an optimizer step")
-    parser.add_argument("--layers", type=int, help="keep only the first N layers (GPT-2, Llama)")
+    parser.add_argument("--layers", type=int, help="keep only the first N layers of a transformer")
     parser.add_argument("--seq-len", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=2, help="seconds of a block")
     parser.add_argument("--blocks", type=int, default=3, help="blocks of each way, and again of the fastest")

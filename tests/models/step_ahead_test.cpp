@@ -193,9 +193,9 @@ TEST(Graphs, EndWhereAPieceOfTheGradientsLeaves) {
   EXPECT_TRUE(outcomes[0] == outcomes[1]);
 }
 
-// With samples of its own the device is never waited for, however many micro-batches there are.
+// With samples of its own the device is never waited for, however many micro-batches there are. The host makes BERT's.
 TEST(Ring, NothingRunsBeforeTheResultsAreWanted) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {
     const TrainerConfig config = config_of(network, Precision::float32, 3);
     const Outcome want = one_by_one(*reference_device(), config);
     for (const bool graphs : {false, true}) {

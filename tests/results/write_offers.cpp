@@ -53,7 +53,10 @@ results::SeriesRow series(const std::string& domain, const char* quantity, doubl
   return row;
 }
 
-results::Record point(const results::Record& base, const std::string& domain, const Machine& machine,
+/// A GPU for each of the two ranks; each takes half of the power.
+constexpr double share_of_gpu = 0.5;
+
+results::Record point(const results::Record& base, const std::vector<std::string>& domains, const Machine& machine,
                       const Place& place, std::size_t at) {
   const double clock = place.clock.value_or(1980), share = clock / 1980;
   const double speed = machine.speed_factor * machine.run_factor * place.speed_factor * 410 * std::pow(share, 0.8);
@@ -67,7 +70,9 @@ results::Record point(const results::Record& base, const std::string& domain, co
   record.summary.ceiling_flops_per_s = 120e9;  // above what the fastest of them reaches
   record.setting.clear();
   if (place.clock)
-    record.setting = {{"gpu_clock_mhz", {clock, clock, clock - 1, {{"node1", domain, clock, clock - 1, ""}}}}};
+    record.setting = {{"gpu_clock_mhz", {clock, clock, clock - 1, {}}}};
+  for (auto& [name, setting] : record.setting)
+    for (const std::string& domain : domains) setting.devices.push_back({"node1", domain, clock, clock - 1, ""});
   record.trials.clear();
   const int steps = static_cast<int>(std::ceil(62 * speed / 64));
   std::int64_t before = 3;
@@ -80,15 +85,18 @@ results::Record point(const results::Record& base, const std::string& domain, co
     for (double& loss : trial.loss) loss = 2 + 0.6 * (loss - 2) * std::exp(-0.002 * static_cast<double>(before));
     trial.first_step = before, before += steps;
     trial.start_s = start, start += window_s + 1;
-    results::EnergyRow row;
-    row.scope = results::Scope::device, row.domain = domain, row.host = "node1", row.method = results::Method::counter;
-    row.energy_j = joules * (jitter(t, 3 + machine.run) + own) * steps * 64, row.window_s = window_s;
-    row.update_period_s = 0.02, row.wraps = 0;
-    row.uncertainty_j = 2 * *row.energy_j / window_s * (*row.update_period_s + 0.002);
-    trial.energy = {row}, trial.clock_skew_s = 0.002;
-    trial.series = {series(domain, "power_w", *row.energy_j / window_s, 0.02, window_s),
-                    series(domain, "sm_clock_mhz", clock, 0.002, window_s),
-                    series(domain, "temperature_c", 38 + clock / 70, 0.01, window_s)};
+    trial.energy.clear(), trial.series.clear(), trial.clock_skew_s = 0.002;
+    for (const std::string& domain : domains) {
+      results::EnergyRow row;
+      row.scope = results::Scope::device, row.domain = domain, row.host = "node1";
+      row.method = results::Method::counter, row.update_period_s = 0.02, row.wraps = 0, row.window_s = window_s;
+      row.energy_j = share_of_gpu * joules * (jitter(t, 3 + machine.run) + own) * steps * 64;
+      row.uncertainty_j = 2 * *row.energy_j / window_s * (*row.update_period_s + 0.002);
+      trial.energy.push_back(row);
+      trial.series.push_back(series(domain, "power_w", *row.energy_j / window_s, 0.02, window_s));
+      trial.series.push_back(series(domain, "sm_clock_mhz", clock, 0.002, window_s));
+      trial.series.push_back(series(domain, "temperature_c", 38 + clock / 70, 0.01, window_s));
+    }
     trial.counters.clear();
     record.trials.push_back(std::move(trial));
   }
@@ -99,16 +107,21 @@ results::Record point(const results::Record& base, const std::string& domain, co
 results::Report report_of(const Machine& machine, const std::vector<Place>& places) {
   results::Report report = testing::sample_energy_report();
   const std::string run = machine.run == 0 ? "" : "-" + std::to_string(machine.run);
-  const std::string uuid = std::string("GPU-") + machine.name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
+  std::vector<std::string> domains;
   const results::Record base = report.records[0];
   report.records.clear(), report.parts.reset();
-  report.context.idle_power = {
-      {results::IdleTime::before, "node1", domain, results::Scope::device, 38.0, 2.0, 1.0, ""}};
+  report.context.idle_power.clear(), report.context.meters.clear(), report.context.devices.clear();
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string uuid =
+        std::string("GPU-") + machine.name + "-0000-4000-8000-00000000000" + std::to_string(rank);
+    const std::string& domain = domains.emplace_back("nvml:" + uuid);
+    report.context.idle_power.push_back(
+        {results::IdleTime::before, "node1", domain, results::Scope::device, share_of_gpu * 38, 1.0, 1.0, ""});
+    report.context.meters.push_back(
+        {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02});
+    report.context.devices.push_back({rank, "node1", "cuda", machine.gpu, uuid, "", 1, {rank}, {}});
+  }
   report.context.launch = machine.name + run;
-  report.context.meters = {
-      {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02}};
-  report.context.devices = {{0, "node1", "cuda", machine.gpu, uuid, "", 1, {0}, {}},
-                            {1, "node1", "cuda", machine.gpu, "", "", 1, {1}, {}}};  // its joules are not shown
   report.context.finished_at = "2026-03-01T11:00:00Z";
   if (machine.run > 0) {
     report.context.started_at = "2026-03-0" + std::to_string(machine.run) + "T10:00:00Z";
@@ -117,7 +130,7 @@ results::Report report_of(const Machine& machine, const std::vector<Place>& plac
   nlohmann::json plan = nlohmann::json::parse(report.plan.canonical_json), points = nlohmann::json::array();
   plan.erase("kit");  // an offer of no tender
   for (const Place& place : places) {
-    report.records.push_back(point(base, domain, machine, place, report.records.size()));
+    report.records.push_back(point(base, domains, machine, place, report.records.size()));
     report.records.back().launch = report.context.launch;
     nlohmann::json one = plan.at("points").at(0);
     one["id"] = place.id, one["precision"] = place.precision;

@@ -79,7 +79,7 @@ TEST(Suites, HaveSizesByClassOfDevice) {
     const RunPlan cpu = make_plan(suite_request(suite), 8, "cpu"), gpu = make_plan(suite_request(suite), 8, "cuda");
     EXPECT_EQ(networks_of(cpu), (Networks{"gpt2-124m@1024", "llama3.2-1b-l2@512", "resnet-50"})) << suite;
     EXPECT_EQ(networks_of(gpu),
-              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "resnet-50"}))
+              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "bert-large@512", "resnet-50"}))
         << suite;
     EXPECT_NE(cpu.canonical_json().find(R"("device_class":"cpu")"), std::string::npos) << suite;
     EXPECT_NE(gpu.canonical_json().find(R"("device_class":"gpu")"), std::string::npos) << suite;
