@@ -155,7 +155,7 @@ class Page(unittest.TestCase):
                 self.assertEqual(int(state["drawn"]), records, "one bar for each record")
             self.assertEqual(self.browser.requests(), [])
             self.assertEqual(self.browser.complaints(), [])
-            self.unfold()
+            Page.unfold(self)
             wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
             self.assertLessEqual(wide, 0, f"scrolls sideways at {width}")
             squeezed = self.browser.evaluate("""[...document.querySelectorAll('canvas')].map(canvas => Chart.getChart(canvas))

@@ -488,45 +488,6 @@ TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
   EXPECT_FALSE(furthest_first_losses(a, b));
 }
 
-/// A clock of evaluations that runs slower than the steps makes a target come sooner.
-TEST(Forgery, EvaluationsComeAfterTheirSteps) {
-  const Report good = sample_target_report();
-  EXPECT_EQ(codes_of(validate_report(to_json(good)).violations), std::vector<std::string>());
-  Report early = good, little = good;
-  for (Record& record : early.records)
-    for (Trial& trial : record.trials)
-      for (Evaluation& one : trial.target_run->evaluations) one.time_s *= 1e-3;
-  for (Record& record : little.records)
-    for (Trial& trial : record.trials) trial.target_run->evaluation_s = 0.9 * trial.window_s;
-  for (Report* forged : {&early, &little}) {
-    summarise(*forged);
-    EXPECT_TRUE(has(validate_report(to_json(*forged)).violations, "target_run"));
-  }
-}
-
-/// A GPU of a rank, beside others of its host that count.
-TEST(Forgery, ACountedHostLeavesOutNoGpuOfARank) {
-  const auto found = [](const std::string& second_uuid, const std::string& reason, bool is_listed) {
-    Report report = sample_energy_report();
-    DeviceEntry& first = report.context.devices[0];
-    DeviceEntry& second = report.context.devices[1];
-    first.kind = second.kind = "cuda", first.uuid = "GPU-1", second.uuid = second_uuid;
-    const auto add = [&](const std::string& uuid, bool counted) {
-      MeterEntry meter;
-      meter.host = first.host, meter.domain = "nvml:" + uuid, meter.scope = Scope::device, meter.available = true, meter.counted = counted, meter.reason = counted ? "" : reason;
-      report.context.meters.push_back(meter);
-    };
-    add("GPU-1", true);
-    if (is_listed) add(second.uuid, reason.empty());
-    return has(validate_report(to_json(report)).violations, "gpus_missing");
-  };
-  EXPECT_FALSE(found("GPU-2", "", true));
-  EXPECT_FALSE(found("GPU-1", "", false)) << "ranks may share one";
-  for (const char* reason : {"not_visible", "contained", "duplicate"}) EXPECT_TRUE(found("GPU-2", reason, true));
-  EXPECT_TRUE(found("GPU-2", "", false));
-  EXPECT_TRUE(found("", "", false));
-}
-
 /// No check blames trials for being many. tests/fuzz/count_steps.cpp holds how many steps it takes; make_large_report
 /// is for timing it.
 TEST(Forgery, ManyTrialsOfAGoodRunAreGood) {
