@@ -456,7 +456,7 @@ TEST(Html, NumbersThatAreNoneAreNull) {
   Report report = sample_energy_report();
   report.records[0].trials[0].series[0].mean[0] = HUGE_VAL;
   report.records[0].summary.samples_per_s->value = std::nan("");
-  EXPECT_NO_THROW(static_cast<void>(json::parse(data_of(to_html({{"A", report}})))));
+  EXPECT_TRUE(json::parse(data_of(to_html({{"A", report}}))).is_object());
 }
 
 TEST(Page, RunRulesStandWithWhatWasFound) {
