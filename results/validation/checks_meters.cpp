@@ -129,7 +129,7 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
   // the duplicate "node", and has no meters.
   for (const std::string& host : hosts)
     if (!with_rows.contains(host) && !with_rows.empty() && std::ranges::any_of(meters, [&](const auto& one) {
-          return one.first.first == host && (one.first.second != "node" || one.second->reason != "duplicate");
+          return one.first.first == host && (one.first.second != whole_machine || one.second->reason != "duplicate");
         }))
       found.broken("meter_row_missing", at + "/energy", "has no row of the host " + host + ", whose meters are listed");
   for (const auto& [sensor, meter] : meters) {

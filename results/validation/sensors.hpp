@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "results/record/record.hpp"
@@ -17,6 +18,9 @@ Sensor sensor_of(const Row& row) {
   return {row.host, row.domain};
 }
 inline std::string name_of(const Sensor& sensor) { return sensor.second + " on " + sensor.first; }
+
+/// The domain that stands for all meters of a host whose machine another host reads (EnergyWindow::entries).
+constexpr std::string_view whole_machine = "node";
 
 /// "rapl" of "rapl:package-0".
 inline bool is_kind(const std::string& domain, const char* kind) {
