@@ -156,13 +156,13 @@ TEST(Csv, HasAllOfTheSummaryUnrounded) {
       const Json record = Json::parse(to_json_line(report.records[i]));
       SCOPED_TRACE(record["id"].dump());
       EXPECT_EQ(Json(rows[i]["id"]), record["id"]);
-      EXPECT_EQ(rows[i]["status"], record["verdict"]["status"]);
+      EXPECT_EQ(Json(rows[i]["status"]), record["verdict"]["status"]);
       const auto check = [&](const std::string& name, const Json& value) {
         const std::string cell = rows[i][name];
         if (value.is_null() || (value == 0 && cell.empty()))
           EXPECT_EQ(cell, "") << name;
         else if (value.is_string())
-          EXPECT_EQ(cell, value) << name;
+          EXPECT_EQ(Json(cell), value) << name;
         else
           EXPECT_EQ(std::stod(cell), value.get<double>()) << name;
       };
