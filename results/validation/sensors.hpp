@@ -19,7 +19,7 @@ Sensor sensor_of(const Row& row) {
 }
 inline std::string name_of(const Sensor& sensor) { return sensor.second + " on " + sensor.first; }
 
-/// The domain that stands for all meters of a host whose machine another host reads (EnergyWindow::entries).
+/// The only domain listed for a host on a machine whose meters another host reads (EnergyWindow::entries).
 constexpr std::string_view whole_machine = "node";
 
 /// "rapl" of "rapl:package-0".

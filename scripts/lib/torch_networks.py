@@ -132,7 +132,7 @@ class BertLayer(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT as it is pre-trained: masked tokens, of which only those go through the head, and the next sentence."""
+    """BERT's pre-training: the masked-token head runs on the masked tokens only, beside next-sentence prediction."""
 
     def __init__(self, layers, width, heads, hidden, vocabulary, tokens):
         super().__init__()

@@ -18,7 +18,7 @@ namespace tw::test {
 models::NetworkDescription micro_gpt2();
 /// Two layers, width 16, 4 heads that share 2 of keys and values; frequencies slowed down within the 7 tokens.
 models::NetworkDescription micro_llama(bool tied_head = true);
-/// Two layers, width 16, 15 tokens of which 2 are masked, 3 special and 15 other words, and a padding one.
+/// Two layers, width 16, sequences of 15 tokens, 2 of them masked; 3 special words, 15 others and one for padding.
 models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);

@@ -259,7 +259,8 @@ TEST(Tool, AnOpenGlobalBatchIsFixedByWhatThePlanLeavesOpen) {
     EXPECT_NE(text.find("warning[open-global-batch]: "), std::string::npos) << text;
     EXPECT_EQ(text.find("--global-batch"), std::string::npos) << "which is refused there: " << text;
   }
-  EXPECT_EQ(warning({"--suite", "quick", "--ranks", "2"}).find("open-global-batch"), std::string::npos) << "as it advises";
+  EXPECT_EQ(warning({"--suite", "quick", "--ranks", "2"}).find("open-global-batch"), std::string::npos)
+      << "as it advises";
   EXPECT_NE(of_config.find("global_batch"), std::string::npos) << of_config;
   for (const std::string& file : {kit, plan}) std::remove(file.c_str());
 }

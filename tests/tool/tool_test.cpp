@@ -316,7 +316,8 @@ TEST(Tool, AReportThatWasCutIsDamagedHoweverLittleIsLeft) {
   for (const std::size_t left : {std::size_t{0}, std::size_t{1}, std::size_t{12}, good.size() / 2}) {
     const std::string path = file_with(good.substr(0, left));
     EXPECT_EQ(run({"validate", path}).code, 1) << left;
-    EXPECT_EQ(nlohmann::json::parse(validate_json({path})).at("files").at(0).at("faults").at(0).at("code"), "not_json") << left;
+    EXPECT_EQ(nlohmann::json::parse(validate_json({path})).at("files").at(0).at("faults").at(0).at("code"), "not_json")
+        << left;
     expect_refused(run({"show", path}), "error[bad-report]: " + path + ": ");
     std::remove(path.c_str());
   }
@@ -360,7 +361,8 @@ TEST(Tool, AKitWhoseRunsBreakRunRulesIsWarnedOf) {
   };
   const char* const code = "warning[breaks-run-rules]: ";
   EXPECT_EQ(frozen({}), "");
-  const std::string window = frozen({"--window", "1"}), trials = frozen({"--trials", "2"}), both = frozen({"--steps", "4"});
+  const std::string window = frozen({"--window", "1"}), trials = frozen({"--trials", "2"}),
+                    both = frozen({"--steps", "4"});
   EXPECT_NE(window.find(code), std::string::npos) << window;
   EXPECT_NE(window.find("\"window\""), std::string::npos) << window;
   EXPECT_EQ(window.find("\"trials\""), std::string::npos) << window;

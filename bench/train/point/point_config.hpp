@@ -23,7 +23,7 @@ std::string why_unsupported(const Point& point, const models::Device& device);
 /// "needs 12.30 GiB: 8.10 activations, 2.90 weights and gradients, …": what a rank asks of its device, or of the node's
 /// memory where the device is the CPU.
 std::string memory_needed(const models::TrainerConfig& config, const models::Device& device);
-/// What a rank takes of the node's memory or of its GPU's, of which what is exact is counted.
+/// The memory that a rank needs: all of it on the node; on its GPU a lower bound, the parts that are known exactly.
 RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models::Device& device);
 /// Why it does not fit ("" = it does): bytes needed by the job's ranks on this node against bytes there, or by each on
 /// its GPU. Nothing is allocated.

@@ -28,7 +28,7 @@ class BertShape final : public ShapeOf<BertDescription> {
     return embedding + d.layers * (4 * square + mlp + 2 * norm) + pooler + masked_head + next_sentence;
   }
 
-  // Forward and backward of a sequence of T tokens, of which M = masked_positions(T) go through the head:
+  // FLOPs of forward and backward for a sequence of T tokens; M = masked_positions(T) of them go through the head:
   // 6·N_layers·T + 12·layers·C·T² (each token sees all) + 6·(C² + V·C)·M + 6·(C² + 2·C).
   std::vector<Product> products(std::int64_t micro_batch, std::int64_t seq_len, int layers) const override {
     using Epilogue = Product::Epilogue;

@@ -118,7 +118,8 @@ TEST(AutoMicroBatch, TheForecastOfAnOpenSizeIsALowerBound) {
   EXPECT_TRUE(least.is_least());
   EXPECT_TRUE(least.points.at(0).memory->is_least);
   EXPECT_TRUE(sizes.empty()) << "a step of micro-batch 1 says nothing about the size that is found";
-  const std::string kit = kit_json({"", "", ""}, read_config("p", R"({"model": "gpt2-tiny", "micro_batch": "auto", "global_batch": 64})"),
+  const std::string kit = kit_json(
+                        {"", "", ""}, read_config("p", R"({"model": "gpt2-tiny", "micro_batch": "auto", "global_batch": 64})"),
                                    {"trainwatt", "0.1.0", "0123456789ab"});
   const RunPlan declared = plan_of({"--config", "kit.json", "--micro-batch", "16"}, 2, kit);
   const Forecast exact = forecast_at(declared, sizes);

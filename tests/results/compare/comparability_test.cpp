@@ -339,7 +339,8 @@ TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {
 TEST(Comparability, PlansForTwoClassesOfDeviceAreNotCompared) {
   const auto of_class = [](const char* name, const char* device_class) {
     SystemInput system = made_system(name, {made_record("a", slow)});
-    system.runs[0].plan.canonical_json = std::string(R"({"device_class":")") + device_class + R"(","points":[],"window_s":60})";
+    system.runs[0].plan.canonical_json =
+        std::string(R"({"device_class":")") + device_class + R"(","points":[],"window_s":60})";
     return system;
   };
   const Comparison two = compare({of_class("A", "cpu"), of_class("B", "gpu")}, {});

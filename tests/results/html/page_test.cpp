@@ -201,7 +201,8 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
   std::string caveats;
   for (const page::Words& one : page.caveats) caveats += one.text + "\n";
   for (const char* said : {"1 point is failed.", "1 point is unsupported.",
-                           "Run rules broken: the run has not finished, or points have no record, failed or are invalid; windows"})
+                           "Run rules broken: the run has not finished, or points have no record, failed or are "
+                           "invalid; windows"})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   Report none = sample_report();
   for (Record& record : none.records) record.verdict.status = Status::invalid;

@@ -126,7 +126,8 @@ TEST(Ranking, NoOrderIsClaimedThatIsNone) {
   std::vector<Record> on_cpu = records;
   on_cpu[0].summary.mfu_reason = "device cpu: the list has GPUs only";
   EXPECT_EQ(explain(order_by(*find_merit("mfu"), {}, on_cpu), on_cpu),
-            "in the order of the run: no valid point has the figure \"share of the vendor's peak\", because: device cpu: "
+            "in the order of the run: no valid point has the figure \"share of the vendor's peak\", because: "
+            "device cpu: "
             "the list has GPUs only");
   const Order by_speed = order_by(*find_merit("throughput"), {}, records);
   EXPECT_EQ(explain(by_speed, records), "by samples/s, best first; points that do not count come last");

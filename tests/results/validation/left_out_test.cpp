@@ -44,7 +44,8 @@ TEST(Forgery, ACountedHostLeavesOutNoGpuOfARank) {
     first.kind = second.kind = "cuda", first.uuid = "GPU-1", second.uuid = second_uuid;
     const auto add = [&](const std::string& uuid, bool counted) {
       MeterEntry meter;
-      meter.host = first.host, meter.domain = "nvml:" + uuid, meter.scope = Scope::device, meter.available = true, meter.counted = counted, meter.reason = counted ? "" : reason;
+      meter.host = first.host, meter.domain = "nvml:" + uuid, meter.scope = Scope::device;
+      meter.available = true, meter.counted = counted, meter.reason = counted ? "" : reason;
       report.context.meters.push_back(meter);
     };
     add("GPU-1", true);
