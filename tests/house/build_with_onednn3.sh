@@ -7,21 +7,14 @@ mkdir -p "$1"
 build=$(cd "$1" && pwd) jobs=$2 whole=$(cd "$3" && pwd)
 # shellcheck source=tests/house/beside.sh
 . "$(dirname "${BASH_SOURCE[0]}")/beside.sh"
+# shellcheck source=tests/house/pypi.sh
+. "$here/pypi.sh"
 
 prefix=$build/onednn3
 if ! cmp -s "$here/onednn3.txt" "$prefix/complete"; then
-  rm -rf "$prefix" "$build/wheels"
-  timeout 180 python3 -m pip download --disable-pip-version-check --no-input --retries 1 --timeout 20 --quiet --no-deps \
-    --only-binary :all: --requirement "$here/onednn3.txt" --dest "$build/wheels" >"$build/pip.log" 2>&1 || {
-    cat "$build/pip.log" >&2
-    if grep -q 'DO NOT MATCH' "$build/pip.log"; then exit 1; fi
-    echo "skip: oneDNN 3 cannot be downloaded from PyPI: $(tail -n 1 "$build/pip.log")"
-    exit 77
-  }
+  rm -rf "$prefix"
+  from_pypi 'oneDNN 3' "$here/onednn3.txt" "$build/wheels"
   mkdir "$prefix"
-  for wheel in "$build"/wheels/*.whl; do
-    python3 -m zipfile -e "$wheel" "$build/wheels/unpacked"
-  done
   for data in "$build"/wheels/unpacked/*.data/data; do cp -r "$data/." "$prefix"; done
   rm -r "$build/wheels"
   cp "$here/onednn3.txt" "$prefix/complete"

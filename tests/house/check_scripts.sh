@@ -335,6 +335,13 @@ stand_in python3 'echo "no route to host"; exit 1'
 expect 77 'skip: oneDNN 3 cannot be downloaded from PyPI: no route to host' "$here/build_with_onednn3.sh" "$work/onednn3" 1 "$work"
 stand_in python3 'echo "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES"; exit 1'
 expect 1 'DO NOT MATCH' "$here/build_with_onednn3.sh" "$work/onednn3" 1 "$work"
+# ---- cuobjdump, in the same way; with it the test's tool lies in the build folder ----
+expect 1 'DO NOT MATCH' "$here/take_cuobjdump.sh" "$work/build-of-cuda"
+stand_in python3 'echo "no route to host"; exit 1'
+expect 77 'skip: cuobjdump cannot be downloaded from PyPI: no route to host' "$here/take_cuobjdump.sh" "$work/build-of-cuda"
+mkdir -p "$work/build-of-cuda/cuobjdump"
+cp "$here/cuobjdump.txt" "$work/build-of-cuda/cuobjdump/complete"
+expect 0 "$work/build-of-cuda/cuobjdump/cuobjdump" "$here/take_cuobjdump.sh" "$work/build-of-cuda"
 rm "$work/bin/python3"
 
 # ---- what build_without_hpc.sh and build_with_onednn3.sh take from the build of the whole ----
