@@ -7,6 +7,13 @@
 
 #include "models/compute/cuda/kernels/launch.hpp"
 
+namespace tw::models::cuda {
+namespace {
+/// Of the name of one of our own: only launches that are refused, so that no record says it ran.
+__global__ void loss_scale_kernel() {}
+}  // namespace
+}  // namespace tw::models::cuda
+
 namespace tw::simt {
 namespace {
 
@@ -347,6 +354,14 @@ TEST(Simt, ImpossibleLaunchesAreRefused) {
   expect_names(error_of([] { launch<divergent_kernel>(0, 32, 0, nullptr); }), {"grid"});
   expect_names(error_of([] { launch<divergent_kernel>(dim3(1, 65536), 32, 0, nullptr); }), {"grid"});
   expect_names(error_of([] { launch<shared_store_kernel>(1, 32, 49153, nullptr, 0); }), {"shared memory"});
+}
+
+TEST(Simt, ALaunchBeyondTheKernelsRowIsRefused) {
+  using models::cuda::loss_scale_kernel;
+  expect_names(error_of([] { launch<loss_scale_kernel>(1, 64, 0, nullptr); }),
+               {"loss_scale_kernel", "a block of 64 threads", "occupancy.def has 32"});
+  expect_names(error_of([] { launch<loss_scale_kernel>(1, 32, 4, nullptr); }),
+               {"loss_scale_kernel", "4 bytes of shared memory", "occupancy.def has 0"});
 }
 
 __global__ void never_launched_kernel() {}

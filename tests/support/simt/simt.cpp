@@ -15,6 +15,7 @@
 #include <memory>
 #include <numeric>
 
+#include "models/compute/cuda/kernels/occupancy.hpp"
 #include "tests/support/simt/memory.hpp"
 
 #undef threadIdx
@@ -65,6 +66,24 @@ std::string kernel_name(std::string_view signature) {
   std::string name(signature.substr(begin, end - begin));
   for (std::size_t at = name.find(nameless); at != name.npos; at = name.find(nameless)) name.erase(at, nameless.size());
   return name;
+}
+
+/// Holds a launch of one of our own kernels to its row of occupancy.def.
+void check_row(std::string_view name, std::uint64_t threads, std::size_t shared_bytes) {
+  const std::string_view own = "tw::models::cuda::";
+  if (!name.starts_with(own)) return;
+  const std::string_view kernel = name.substr(own.size(), name.find('<') - own.size());
+  const models::cuda::occupancy::Row* row = models::cuda::occupancy::find(kernel);
+  if (row == nullptr) throw KernelError(std::string(name) + ": has no row in kernels/occupancy.def");
+  const auto refuse = [&](const std::string& what, std::uint64_t most) {
+    throw KernelError(std::string(name) + ": " + what + "; its row in kernels/occupancy.def has " +
+                      std::to_string(most));
+  };
+  const auto& block = row->block;
+  if (threads > static_cast<std::uint64_t>(block.threads))
+    refuse("a block of " + std::to_string(threads) + " threads", static_cast<std::uint64_t>(block.threads));
+  if (shared_bytes > block.shared_bytes)
+    refuse(std::to_string(shared_bytes) + " bytes of shared memory", block.shared_bytes);
 }
 
 constinit KernelEntry* first_entry = nullptr;
@@ -416,6 +435,7 @@ void run_grid(KernelEntry& kernel, dim3 grid, dim3 extent, std::size_t shared_by
   if (shared_bytes > most_shared_bytes) {
     throw KernelError(name + ": " + std::to_string(shared_bytes) + " bytes of shared memory; 48 KiB are there unasked");
   }
+  check_row(name, threads, shared_bytes);
   static const Recorder at_the_end;
   kernel.launched = true;
   const Bytes before = memory().save();

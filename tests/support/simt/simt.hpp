@@ -5,8 +5,9 @@
 // time device memory is as it was before the launch; afterwards guards around all device memory must hold, and the
 // three results must be equal bit for bit. So a missing barrier, a race, an assumption of lockstep and a store out of
 // bounds are failures of every test that runs into them. Shared memory starts as NaN in each block and is guarded
-// behind its end. A barrier or a warp function that not all its threads reach ends the launch with the kernel's name
-// and the lines at which its threads wait.
+// behind its end. A kernel of models/compute/cuda may not be launched with more threads or shared memory than its row
+// of kernels/occupancy.def has. A barrier or a warp function that not all its threads reach ends the launch with the
+// kernel's name and the lines at which its threads wait.
 //
 // Stricter than a GPU: a thread that has left the kernel is missing at barriers and in masks; a shuffle may not read
 // from a lane outside the mask. More lenient: static __shared__ arrays keep the last block's values (use
@@ -137,6 +138,8 @@ T atomically(T* address, Change change) {
 #define __shared__ static
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+#undef __grid_constant__
+#define __grid_constant__
 
 #define threadIdx (::tw::simt::current().thread_index)
 #define blockIdx (::tw::simt::current().block_index)

@@ -4,7 +4,8 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads = occupancy::common_threads(
+    {occupancy::attention_softmax_kernel, occupancy::attention_gradient_kernel, occupancy::attention_delta_kernel});
 
 /// Columns that a row sees; the rest is masked.
 struct Scores {

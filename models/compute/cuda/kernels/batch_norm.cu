@@ -5,15 +5,24 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int block_threads = 256;
+constexpr int block_threads =
+    occupancy::common_threads({occupancy::batch_norm_sums_kernel, occupancy::batch_norm_forward_kernel,
+                               occupancy::batch_norm_gradient_sums_kernel, occupancy::batch_norm_backward_kernel});
 
-// Most blocks: multiples of the 132 SMs of an H100 or H200, of which each holds four.
-Columns sums_cut(Index rows, Index channels, int n) {
-  return cut_columns(rows, channels, channels, n, block_threads, 8, 4 * 132);
+/// Blocks of either kernel that the SMs hold at once.
+constexpr Index at_once(const occupancy::Block& a, const occupancy::Block& b) {
+  return static_cast<Index>(std::min(a.blocks, b.blocks)) * occupancy::sms;
 }
-/// For the pass over the elements, which has nothing to bring together.
+/// For the sums: no more blocks than run at the same time.
+Columns sums_cut(Index rows, Index channels, int n) {
+  constexpr Index most = at_once(occupancy::batch_norm_sums_kernel, occupancy::batch_norm_gradient_sums_kernel);
+  return cut_columns(rows, channels, channels, n, block_threads, 8, most);
+}
+/// For the pass over the elements, which has nothing to bring together: four times as many. The forward kernel does not
+/// demand its blocks: it fits five times, and with a bound of four nvcc uses more registers.
 Columns elements_cut(Index rows, Index channels, int n) {
-  return cut_columns(rows, channels, channels, n, block_threads, 16, 16 * 132);
+  constexpr Index most = 4 * at_once(occupancy::batch_norm_forward_kernel, occupancy::batch_norm_backward_kernel);
+  return cut_columns(rows, channels, channels, n, block_threads, 16, most);
 }
 
 /// Sums of each slice, (slices, channels) for each kind of sum, and behind them what else is kept for a channel.
@@ -47,7 +56,8 @@ __device__ inline void write_sums(const Columns& c, const ColumnThread<N>& me, c
 constexpr int shift_kind = 3, forward_kinds = 4, forward_sums = 3, backward_kinds = 2;
 
 template <class T, int N>
-__global__ void __launch_bounds__(block_threads) batch_norm_sums_kernel(const T* x, Columns c, Partial partial) {
+__global__ void __launch_bounds__(block_threads, occupancy::batch_norm_sums_kernel.blocks)
+    batch_norm_sums_kernel(const T* x, Columns c, Partial partial) {
   const ColumnThread<N> me(c);
   float sums[forward_sums * N] = {};
   if (me.width > 0) {
@@ -74,7 +84,9 @@ __global__ void __launch_bounds__(block_threads) batch_norm_sums_kernel(const T*
 }
 
 // ---- over slices: a block has 32 channels side by side and 32 shares of the slices below each other ----
-constexpr int total_threads = 1024, shares = total_threads / warp_size;
+constexpr int total_threads = occupancy::common_threads(
+    {occupancy::batch_norm_forward_totals_kernel, occupancy::batch_norm_backward_totals_kernel});
+constexpr int shares = total_threads / warp_size;
 constexpr std::size_t total_shared_bytes = 2 * total_threads * sizeof(double);
 
 __device__ inline Index total_channel() { return static_cast<Index>(blockIdx.x) * warp_size + threadIdx.x % warp_size; }
@@ -203,7 +215,7 @@ __device__ inline void load_gradient(const Backward<T>& a, Index at, Floats<N>& 
 
 /// Σ g and Σ g·(x − mean); g is kept where another branch wants it.
 template <class T, int N>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_sums_kernel.blocks)
     batch_norm_gradient_sums_kernel(Columns c, Backward<T> a, Partial partial) {
   const ColumnThread<N> me(c);
   float sums[backward_kinds * N] = {};
@@ -257,7 +269,8 @@ __global__ void __launch_bounds__(total_threads)
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(block_threads) batch_norm_backward_kernel(Columns c, Backward<T> a) {
+__global__ void __launch_bounds__(block_threads, occupancy::batch_norm_backward_kernel.blocks)
+    batch_norm_backward_kernel(Columns c, Backward<T> a) {
   const ColumnThread<N> me(c);
   if (me.width <= 0) return;
   const Floats<N> mean = load<N>(a.mean + me.column), scale = load<N>(a.scale + me.column),

@@ -105,10 +105,11 @@ __device__ inline void write_gradients(const Rows<T>& a, T* row, int column, int
   }
 }
 
-constexpr int row_threads = 512;  // two blocks an SM: their rows stay in the cache for the second pass
+constexpr int row_threads = occupancy::classifier_rows_kernel.threads;
 
 template <class T, int N>
-__global__ void __launch_bounds__(row_threads, 2) classifier_rows_kernel(Rows<T> a) {
+__global__ void __launch_bounds__(row_threads, occupancy::classifier_rows_kernel.blocks)
+    classifier_rows_kernel(Rows<T> a) {
   const int target = a.targets[blockIdx.x], step = static_cast<int>(blockDim.x) * N;
   const int first = static_cast<int>(threadIdx.x) * N, none = static_cast<int>(a.ld);
   const int classes = static_cast<int>(a.classes), whole = classes / N * N;
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(row_threads, 2) classifier_rows_kernel(Rows<T>
   }
 }
 
-constexpr int total_threads = 1024;
+constexpr int total_threads = occupancy::classifier_totals_kernel.threads;
 
 __global__ void __launch_bounds__(total_threads)
     classifier_totals_kernel(const float* row_loss, const std::int32_t* row_correct, Index rows, float* loss,

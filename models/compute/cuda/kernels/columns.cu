@@ -4,7 +4,7 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int sum_threads = 256, final_threads = 1024;
+constexpr int sum_threads = 256, final_threads = occupancy::column_sums_kernel.threads;
 
 /// One slice: its sums to `partial` (slices, columns), or where there is only one, to the totals.
 template <class T, int N>

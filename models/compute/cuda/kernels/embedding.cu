@@ -6,7 +6,8 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads =
+    occupancy::common_threads({occupancy::embedding_forward_kernel, occupancy::embedding_backward_kernel});
 
 int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
 

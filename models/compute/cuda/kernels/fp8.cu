@@ -4,7 +4,7 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int round_threads = 256;
+constexpr int round_threads = occupancy::common_threads({occupancy::fp8_greatest_kernel, occupancy::fp8_round_kernel});
 constexpr int tile_rows = 128, tile_columns = 64;  // of a block
 constexpr int pack = 8;                            // columns of a thread, in each of its rows
 constexpr int word = 4;                            // rows of a thread: bytes of a column that make a word
@@ -182,7 +182,8 @@ void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* sca
 }
 
 void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale) {
-  launch<fp8_scale_kernel>(1, warp_size, 0, stream, gradient ? e5m2::largest : e4m3::largest, scale);
+  launch<fp8_scale_kernel>(1, occupancy::fp8_scale_kernel.threads, 0, stream, gradient ? e5m2::largest : e4m3::largest,
+                           scale);
 }
 
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,

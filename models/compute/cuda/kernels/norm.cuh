@@ -55,11 +55,15 @@ __device__ inline void write_statistics(const NormForward<T>& a, Index row, floa
   a.rstd[row] = rstd;
 }
 
-constexpr int most_row_threads = 1024;  // of a block that holds a row, one pack a thread
-constexpr int most_any_threads = 256;
+// Of a block that holds a row, one pack a thread.
+constexpr int most_row_threads =
+    occupancy::common_threads({occupancy::norm_forward_kernel, occupancy::norm_backward_kernel});
+constexpr int most_any_threads =
+    occupancy::common_threads({occupancy::norm_forward_any_kernel, occupancy::norm_backward_any_kernel});
 
-constexpr int warp_rows = 4;  // warps of a block, each with rows of its own
-constexpr Index most_warp_blocks = 16 * 132;
+// Warps of a block, each with rows of its own.
+constexpr int warp_rows = occupancy::norm_forward_warp_kernel.threads / warp_size;
+constexpr Index most_warp_blocks = 16 * occupancy::sms;
 
 /// A warp for each row, which takes rows w, w + warps, …; each lane holds up to `most` packs of it, and of gamma and
 /// beta. No warp waits for another.

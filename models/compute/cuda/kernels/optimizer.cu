@@ -5,7 +5,7 @@ namespace tw::models::cuda {
 namespace {
 
 // ---- global norm: sums of squares of each block in float64, then of all blocks, in a fixed order ----
-constexpr int norm_threads = 256;
+constexpr int norm_threads = occupancy::common_threads({occupancy::squares_kernel, occupancy::norm_kernel});
 
 Index norm_blocks(Index count) { return std::clamp<Index>(ceil_div(count, norm_threads * 16), 1, 2048); }
 
@@ -159,7 +159,8 @@ void global_norm(cudaStream_t stream, const GlobalNorm& args, void* scratch) {
 }
 
 void update_loss_scale(cudaStream_t stream, const UpdateLossScale& args) {
-  launch<loss_scale_kernel>(1, warp_size, 0, stream, args.scalars, args.growth_interval, args.beta1, args.beta2);
+  launch<loss_scale_kernel>(1, occupancy::loss_scale_kernel.threads, 0, stream, args.scalars, args.growth_interval,
+                            args.beta1, args.beta2);
 }
 
 void adamw(cudaStream_t stream, const AdamW& args) {

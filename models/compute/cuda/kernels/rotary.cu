@@ -5,7 +5,7 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads = occupancy::rotary_kernel.threads;
 
 struct Turn {
   unsigned seq;  // positions of a sample

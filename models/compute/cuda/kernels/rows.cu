@@ -4,7 +4,7 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads = occupancy::common_threads({occupancy::gather_rows_kernel, occupancy::scatter_rows_kernel});
 
 struct Parts {
   Index width;

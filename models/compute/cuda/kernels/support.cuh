@@ -9,6 +9,7 @@
 
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/kernels/launch.hpp"
+#include "models/compute/cuda/kernels/occupancy.hpp"
 #include "models/compute/formulas.hpp"
 
 namespace tw::models::cuda {
@@ -281,7 +282,7 @@ __global__ void map_kernel(Op op, Index packs, Index count) {
 /// `wide`: packs of N may be used.
 template <int N, class Op>
 void map(cudaStream_t stream, const Op& op, Index count, bool wide) {
-  constexpr Index threads = 256, most_blocks = 4096;  // the kernel strides over the rest
+  constexpr Index threads = occupancy::map_kernel.threads, most_blocks = 4096;  // the kernel strides over the rest
   const Index packs = wide ? count / N : 0;
   const Index blocks = std::clamp<Index>(ceil_div(packs > 0 ? packs : count, threads), 1, most_blocks);
   launch<map_kernel<N, Op>>(static_cast<unsigned>(blocks), threads, 0, stream, op, packs, count);

@@ -4,7 +4,8 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads =
+    occupancy::common_threads({occupancy::swiglu_forward_kernel, occupancy::swiglu_backward_kernel});
 
 struct Halves {
   Index hidden;

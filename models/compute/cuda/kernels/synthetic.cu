@@ -7,7 +7,7 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int token_threads = 32, image_threads = 256;
+constexpr int token_threads = occupancy::tokens_kernel.threads, image_threads = occupancy::images_kernel.threads;
 constexpr int piece_blocks = 8 * image_threads;  // each piece makes the table of its image's waves again
 
 struct Tokens {
@@ -18,8 +18,9 @@ struct Tokens {
   std::int32_t *inputs, *targets;
 };
 
-/// One thread for each sequence: a token hangs on the two before it.
-__global__ void tokens_kernel(Tokens s) {
+/// One thread for each sequence: a token hangs on the two before it. The parameter stays where the launch put it: an
+/// index into its offsets would else copy all of it into each thread's local memory.
+__global__ void tokens_kernel(const __grid_constant__ Tokens s) {
   const Index b = first_index();
   if (b >= s.batch) return;
   const std::uint64_t stream = random_stream(s.purpose, s.first_sample + static_cast<std::uint64_t>(b));

@@ -1,0 +1,49 @@
+// The figures of occupancy.def: for kernels and launches as occupancy::KERNEL.threads, .blocks and .shared_bytes, for
+// the tests as a list. Private to models/compute/cuda.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <stdexcept>
+#include <string_view>
+
+namespace tw::models::cuda::occupancy {
+
+/// SMs of an H100 SXM or an H200, for grids that fill them a whole number of times.
+constexpr int sms = 132;
+
+struct Block {
+  int threads;
+  int blocks;
+  std::size_t shared_bytes;
+};
+
+#define TW_KERNEL(kernel, threads, blocks, shared_bytes) inline constexpr Block kernel{threads, blocks, shared_bytes};
+#include "models/compute/cuda/kernels/occupancy.def"
+#undef TW_KERNEL
+
+struct Row {
+  std::string_view kernel;
+  Block block;
+};
+inline constexpr Row rows[] = {
+#define TW_KERNEL(kernel, threads, blocks, shared_bytes) {#kernel, kernel},
+#include "models/compute/cuda/kernels/occupancy.def"
+#undef TW_KERNEL
+};
+
+/// The row of a kernel's name, without namespaces and template arguments; null where there is none.
+constexpr const Row* find(std::string_view kernel) {
+  for (const Row& row : rows)
+    if (row.kernel == kernel) return &row;
+  return nullptr;
+}
+
+/// The threads that kernels with one block size in common have. Rows that differ do not compile.
+consteval int common_threads(std::initializer_list<Block> blocks) {
+  for (const Block& block : blocks)
+    if (block.threads != blocks.begin()->threads) throw std::logic_error("the kernels' rows have different threads");
+  return blocks.begin()->threads;
+}
+
+}  // namespace tw::models::cuda::occupancy

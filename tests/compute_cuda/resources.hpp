@@ -1,0 +1,31 @@
+// What nvcc's code of our own kernels uses of an SM, held against models/compute/cuda/kernels/occupancy.def.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tw {
+
+/// One compiled kernel, as `cuobjdump --dump-resource-usage` reports it.
+struct KernelUsage {
+  std::string architecture;  // "sm_90"
+  std::string instance;      // "batch_norm_sums_kernel<float, 4>"
+  std::string kernel;        // "batch_norm_sums_kernel"; empty for one that is not in tw::models::cuda, as CUB's
+  int registers = 0;
+  std::size_t stack_bytes = 0, local_bytes = 0;  // per thread; spilled registers are on the stack
+  std::size_t static_bytes = 0;                  // shared memory of a block, with what the driver reserves
+};
+
+/// Throws std::runtime_error for output of another form.
+std::vector<KernelUsage> read_usages(std::string_view cuobjdump_output);
+
+/// Blocks of `threads` that an SM of an H100 or H200 (sm_90) holds at once.
+int blocks_per_sm(int registers, int threads, std::size_t static_bytes, std::size_t dynamic_bytes);
+
+/// What is wrong with the sm_90 code, a line each: local memory, fewer blocks than the launch assumes, a kernel without
+/// a row, a row without a kernel, no kernel at all.
+std::vector<std::string> resource_faults(const std::vector<KernelUsage>& usages);
+
+}  // namespace tw
