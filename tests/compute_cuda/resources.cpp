@@ -14,7 +14,7 @@
 namespace tw {
 namespace {
 
-constexpr std::string_view held = "sm_90";
+constexpr std::string_view checked = "sm_90";
 constexpr std::size_t reserved_bytes = 1024;  // of shared memory, by the driver for each block
 
 std::string demangled(const std::string& name) {
@@ -126,7 +126,7 @@ std::vector<std::string> resource_faults(const std::vector<KernelUsage>& usages)
   std::vector<std::string> faults;
   std::set<std::string_view> seen;
   for (const KernelUsage& usage : usages) {
-    if (usage.architecture != held || usage.kernel.empty()) continue;
+    if (usage.architecture != checked || usage.kernel.empty()) continue;
     seen.insert(usage.kernel);
     const auto fault = [&](const std::string& what) { faults.push_back(usage.instance + ": " + what); };
     if (usage.stack_bytes + usage.local_bytes > 0)
@@ -143,7 +143,7 @@ std::vector<std::string> resource_faults(const std::vector<KernelUsage>& usages)
       fault(std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads fit on an SM with " +
             std::to_string(usage.registers) + " registers; its launch assumes " + std::to_string(assumed));
   }
-  if (seen.empty()) return {"no kernel of tw::models::cuda for " + std::string(held)};
+  if (seen.empty()) return {"no kernel of tw::models::cuda for " + std::string(checked)};
   for (const occupancy::Row& row : occupancy::rows)
     if (!seen.contains(row.kernel)) faults.push_back(std::string(row.kernel) + ": has a row, but no code");
   return faults;

@@ -130,7 +130,7 @@ TEST(Resources, NoKernelSpillsAndAllBlocksFit) {
     if (!usage.kernel.empty()) ++instances[usage.architecture];
   for (const auto& [architecture, count] : instances)
     std::printf("%s: %d instances of our own kernels%s\n", architecture.c_str(), count,
-                architecture == "sm_90" ? "" : ", not held: the launches assume an H100 or H200");
+                architecture == "sm_90" ? "" : ", not checked: the launches assume an H100 or H200");
   if (!instances.empty() && !instances.contains("sm_90")) GTEST_SKIP() << "no code for sm_90 in this build";
   for (const std::string& fault : resource_faults(usages)) ADD_FAILURE() << fault;
 }
