@@ -23,6 +23,8 @@ class Memory {
   void* allocate(std::size_t bytes);
   void free(void* data) noexcept;
 
+  /// Whether an address is in an allocation.
+  bool holds(const void* data) const;
   /// The contents of all allocations. restore() and difference() take them while there are the same allocations.
   Bytes save() const;
   void restore(const Bytes& copy);
