@@ -12,7 +12,7 @@ library_packages=(
 # Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook, ssh-keygen signs bundles.
 test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
 # To pack with cpack -G DEB and scripts/package.
-pack_packages=(dpkg-dev patchelf)
+pack_packages=(dpkg-dev file patchelf)
 # For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and with Google Benchmark's
 # compare.py; of packages, the tarball and manual pages; and pip to download oneDNN 3. Only CI installs them, on disposable
 # machines: some are daemons that would start at boot, and the browser and scipy are large.
