@@ -123,8 +123,9 @@ class Install(unittest.TestCase):
 class Packages(unittest.TestCase):
     def test_debian_packages(self):
         """The tool's package needs no MPI; both unpack into programs that start."""
-        if not shutil.which("dpkg-shlibdeps"):
-            self.skipTest("no dpkg-shlibdeps (Debian package dpkg-dev)")
+        for program, package in (("dpkg-shlibdeps", "dpkg-dev"), ("file", "file")):  # cpack calls both
+            if not shutil.which(program):
+                self.skipTest(f"no {program} (Debian package {package})")
         with tempfile.TemporaryDirectory(prefix="trainwatt-deb-") as name:
             folder = pathlib.Path(name)
             done = call("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder, cwd=folder)
@@ -136,9 +137,40 @@ class Packages(unittest.TestCase):
                 self.assertEqual(call("dpkg-deb", "--extract", package, folder / "root").returncode, 0)
             self.assertEqual(sorted(needs), ["libtrainwatt-dev", "trainwatt", "trainwatt-tool"])
             self.assertNotIn("mpi", needs["trainwatt-tool"])
-            self.assertIn("libopenmpi", needs["trainwatt"])
+            library, launcher = ("libmpich", "mpich") if "libmpich" in needs["trainwatt"] else ("libopenmpi", "openmpi-bin")
+            self.assertIn(library, needs["trainwatt"])
+            self.assertRegex(needs["trainwatt"], rf", {launcher}\b")
             for program in PROGRAMS:
                 self.assertEqual(call(folder / "root/usr/bin" / program, "--version").returncode, 0, program)
+            self.installs(folder)
+
+    def installs(self, folder):
+        """dpkg installs them into an empty folder, by a copy of its database of this machine: what they depend on is here, and none
+        of their files belongs to another package. scripts/check-distributions installs them on bare systems."""
+        here = pathlib.Path("/var/lib/dpkg")
+        database = folder / "database"
+        for name in ("info", "updates", "triggers"):  # no triggers: other packages' scripts cannot run in an empty folder
+            (database / name).mkdir(parents=True)
+        shutil.copy(here / "status", database)
+        for file in (here / "info/format", *(here / "info").glob("*.list")):
+            shutil.copy(file, database / "info")
+        (folder / "installed").mkdir()
+        as_root = [] if os.getuid() == 0 else ["bwrap", "--unshare-user", "--uid", "0", "--gid", "0", "--dev-bind", "/", "/"]
+        if as_root:
+            Under({}, {}).or_skip()
+        dpkg = [*as_root, "dpkg", "--log=/dev/null", f"--admindir={database}", f"--instdir={folder / 'installed'}"]
+        done = call(*dpkg, "--install", *folder.glob("*.deb"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for program in PROGRAMS:
+            done = call(folder / "installed/usr/bin" / program, "--help")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = call(*dpkg, "--remove", "trainwatt-tool")  # without the package that needs it
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn("trainwatt depends on trainwatt-tool", done.stderr)
+        done = call(*dpkg, "--purge", "trainwatt", "trainwatt-tool", "libtrainwatt-dev")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        left = [file for file in (folder / "installed").rglob("*") if not file.is_dir()]
+        self.assertEqual(left, [])
 
 
 class Tarball(unittest.TestCase):

@@ -159,22 +159,36 @@ stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
 
-# ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old ----
+# ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old; its Debian
+# packages are installed; the reports are compared ----
 mkdir -p "$work/checkout/tests/house"
 cp -r "$root/scripts" "$work/checkout/"
+git -C "$work/checkout" init -q
+git -C "$work/checkout" -c user.name=nobody -c user.email=nobody@localhost commit -q --allow-empty -m 'A commit'
 # shellcheck disable=SC2016  # the stand-in expands it
 printf '%s\n' '#!/bin/bash' 'suite=$2 folder=$3' 'echo "$suite ${folder##*/} ${*: -1}" >>"$0.calls"' 'mkdir -p "$folder/root"' \
-  'case $suite:$* in' '  *scripts/package*) mkdir -p "$folder/root/packed"; touch "$folder/root/packed/t.tar.gz" ;;' \
+  'case $suite:$* in' \
+  '  *scripts/quickstart) mkdir -p "$folder/root/trainwatt/out/quick-1"; echo "$suite" >"$folder/root/trainwatt/out/quick-1/report.json" ;;' \
+  '  *scripts/package*) mkdir -p "$folder/root/packed"; touch "$folder/root/packed/t.tar.gz" ;;' \
+  '  *cpack*) echo "$suite" >"$folder/root/packed/t.deb" ;;' \
+  '  *ensure_packages\ /packed/*) grep -qx "$suite" "$folder/root/packed/t.deb" || exit 1 ;;' \
+  '  *compare*) ! grep -qx "$suite" "$folder"/root/of-debian1[23].json || exit 1 ;;' \
   "  bookworm:*debian13) echo \"libc.so.6: version 'GLIBC_2.38' not found\"; exit 1 ;;" \
-  '  trixie:*scripts/test*) [ ! -e "$0.fails" ] || exit 1 ;;' 'esac' 'echo done' >"$work/checkout/tests/house/bare_root.sh"
+  '  trixie:*scripts/test*) [ ! -e "$0.fails" ] || exit 1 ;;' 'esac' 'echo "done | all"' >"$work/checkout/tests/house/bare_root.sh"
 chmod +x "$work/checkout/tests/house/bare_root.sh"
 check=("$work/checkout/scripts/check-distributions" --work "$work/roots" debian12 debian13)
-expect 0 '| debian13 | tarball of debian12 | exit code 0 |' "${check[@]}"
-expect 0 '| debian12 | tarball of debian13 | exit code 1 |' "${check[@]}"
+expect 0 '| debian13 | tarball of debian12 | 0 |' "${check[@]}"
+expect 0 '| debian12 | tarball of debian13 | 1 |' "${check[@]}"
 expect 0 'not possible: the C library of debian12' "${check[@]}"
-expect 0 'trixie debian13-bare debian12' cat "$work/checkout/tests/house/bare_root.sh.calls"
+expect 0 '| debian13 | Debian packages | 0 |' "${check[@]}"
+expect 0 '| debian12 | comparison with debian13 | 0 |' "${check[@]}"
+expect 0 '| done \| all |' "${check[@]}"
+expect 0 ", commit $(git -C "$work/checkout" log -1 --format=%h), " "${check[@]}"
+for called in 'trixie debian13-bare debian12' 'trixie debian13 debian12=/of-debian12.json'; do
+  expect 0 "$called" cat "$work/checkout/tests/house/bare_root.sh.calls"
+done
 touch "$work/checkout/tests/house/bare_root.sh.fails"
-expect 1 '| debian13 | scripts/test | exit code 1 |' "${check[@]}"
+expect 1 '| debian13 | scripts/test | 1 |' "${check[@]}"
 expect 2 'must be debian12 or debian13' "${check[0]}" debian11
 
 # ---- the house checks find what is wrong ----

@@ -102,9 +102,9 @@ std::string written(const Ordered& json, int depth) {
 }
 
 /// What the schema says of the value at `pointer`: of its key, also for a value in a list.
-const Json& schema_of(const Json& root, Json::json_pointer pointer) {
+const Json& schema_of(const Json& root, const Json::json_pointer& pointer) {
   const Json* schema = nullptr;
-  for (; (schema = results::asked_at(root, pointer)) == nullptr; pointer.pop_back()) {
+  for (Json::json_pointer above = pointer; (schema = results::asked_at(root, above)) == nullptr; above.pop_back()) {
   }
   return *schema;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -50,7 +51,7 @@ std::string verdict(const FileFindings& found) {
     else if (!is_of_rules(fault))
       own.push_back(&fault);
   if (!own.empty()) {
-    own.insert(own.end(), asked.begin(), asked.end());
+    std::ranges::copy(asked, std::back_inserter(own));
     return "inconsistent: " + counted(own);
   }
   std::string words = "consistent";

@@ -56,8 +56,9 @@ TEST(NvmlOld, ClocksCannotBeLockedButPowerCanBeCapped) {
   standin::StandIn machine(1);
   auto findings = nvml_find_knobs();
   ASSERT_EQ(findings.size(), 3u);
+  const std::string device = "nvml:" + uuid;
   for (const KnobKind kind : {KnobKind::gpu_clock, KnobKind::gpu_memory_clock}) {
-    const KnobFinding& finding = of_kind(findings, kind, "nvml:" + uuid);
+    const KnobFinding& finding = of_kind(findings, kind, device);
     EXPECT_EQ(finding.knob, nullptr);
     EXPECT_EQ(finding.reason, "unsupported");
     EXPECT_NE(finding.detail.find("LockedClocks"), std::string::npos);

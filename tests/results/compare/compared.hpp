@@ -26,7 +26,7 @@ inline const results::FigureComparison& figure(const results::Comparison& c, con
   return *found;
 }
 inline const results::Ratio& ratio(const results::Comparison& c, std::size_t system = 1,
-                                   const std::string& name = "throughput", std::size_t row = 0) {
+                                   const char* name = "throughput", std::size_t row = 0) {
   return figure(c, name).rows.at(row).systems.at(system).ratio;
 }
 inline const results::Difference* difference(const results::Comparison& c, const std::string& what) {

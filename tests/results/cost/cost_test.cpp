@@ -41,9 +41,9 @@ PriceRow rented(double per_hour, double electricity) {
   p.rent_per_month = 730 * per_hour, p.electricity_per_kwh = electricity;
   return p;
 }
-const CostFigure& figure(const RecordCost& record, const std::string& per) {
+const CostFigure& figure(const RecordCost& record, const char* per) {
   const auto found = std::ranges::find(record.figures, per, &CostFigure::per);
-  if (found == record.figures.end()) throw std::runtime_error("no " + per);
+  if (found == record.figures.end()) throw std::runtime_error(std::string("no ") + per);
   return *found;
 }
 TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
