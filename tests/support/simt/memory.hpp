@@ -22,6 +22,10 @@ class Memory {
   ~Memory();
   void* allocate(std::size_t bytes);
   void free(void* data) noexcept;
+  /// Allocations that are there.
+  std::size_t count() const { return blocks_.size(); }
+  /// Fills all allocations of this many bytes with NaN; how many there are.
+  std::size_t poison(std::size_t bytes);
 
   /// The contents of all allocations. restore() and difference() take them while there are the same allocations.
   Bytes save() const;
