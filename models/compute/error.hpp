@@ -34,4 +34,11 @@ class ApiError : public Error {
                            " at " + file + ":" + std::to_string(line)) {}
 };
 
+/// A library's answer that it does not do what it was asked for. Where there are several ways, the others remain; any
+/// other ApiError means that something is broken, and no search may pass over it.
+class Refused : public ApiError {
+ public:
+  using ApiError::ApiError;
+};
+
 }  // namespace tw::models

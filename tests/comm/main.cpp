@@ -8,6 +8,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/bucketer.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/registry.hpp"
 #include "tests/comm/fake_gpu.hpp"
@@ -76,6 +77,30 @@ int run_scenario(Job& job, const char* name) {
       HostStream stream;
       float value = 1;
       communicator->all_reduce(stream, {&value, DType::float32, {1}}, Reduction::sum);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", job.rank(), error.what());
+      job.abort(3);
+    }
+    return 0;
+  }
+  if (std::strcmp(name, "nccl_loses_a_peer_in_a_step") == 0) {  // while buckets of gradients are on their way
+    try {
+      FakeGpu gpu("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+      const auto communicator = create_communicator("nccl", job, gpu);
+      constexpr std::int64_t count = 1000;
+      const Buffer gradients(gpu, count * sizeof(float));
+      const Tensor flat{gradients.data(), DType::float32, {count}};
+      Bucketer bucketer(*communicator, gpu, 250 * sizeof(float));
+      const auto stream = gpu.create_stream();
+      for (int step = 0; step < 200; ++step) {  // two reductions are a step's first half
+        gpu.fill(*stream, {flat, 1});
+        bucketer.ready(*stream, flat, 0, count / 2);
+        bucketer.ready(*stream, flat, count / 2, count);
+        bucketer.finish(*stream, flat);
+        stream->synchronize();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+      std::fprintf(stderr, "rank %d: all steps are done\n", job.rank());
     } catch (const std::exception& error) {
       std::fprintf(stderr, "rank %d: %s\n", job.rank(), error.what());
       job.abort(3);

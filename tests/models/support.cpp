@@ -73,6 +73,10 @@ NetworkDescription micro_resnet(bool pool) {
   return network;
 }
 
+std::vector<NetworkDescription> micro_networks() {
+  return {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(true)};
+}
+
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {
   TrainerConfig config;
   config.network = network;

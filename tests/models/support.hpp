@@ -22,6 +22,8 @@ models::NetworkDescription micro_llama(bool tied_head = true);
 models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
+/// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
+std::vector<models::NetworkDescription> micro_networks();
 /// The network with sizes that `change` has changed.
 template <class Change>
 void change_gpt2(models::NetworkDescription& network, Change change) {

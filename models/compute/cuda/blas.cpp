@@ -25,9 +25,20 @@ std::string BlasLibrary::version() const {
   return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
 }
 
+namespace {
+
+/// The statuses that mean "no algorithm for this".
+bool is_refusal(cublasStatus_t code) {
+  return code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+}  // namespace
+
 void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line) {
   if (code == CUBLAS_STATUS_SUCCESS) return;
-  throw ApiError("cuBLASLt", static_cast<int>(code), library.cublasLtGetStatusName(code), expression, file, line,
+  const char* const name = library.cublasLtGetStatusName(code);
+  if (is_refusal(code)) throw Refused("cuBLASLt", static_cast<int>(code), name, expression, file, line);
+  throw ApiError("cuBLASLt", static_cast<int>(code), name, expression, file, line,
                  code == CUBLAS_STATUS_ALLOC_FAILED ? Failure::environment : Failure::internal);
 }
 
@@ -124,11 +135,13 @@ struct Bench {
   /// (0.0115 in float32 and bf16, 1 to 2 in the others): power, and with it clocks, follow the values.
   void* memory(std::size_t bytes) {
     void* block = nullptr;
-    if (cudaMalloc(&block, std::max<std::size_t>(bytes, 1)) != cudaSuccess) {
+    const cudaError_t code = cudaMalloc(&block, std::max<std::size_t>(bytes, 1));
+    if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       complete = false;
       return nullptr;
     }
+    TW_CUDA(code);
     blocks.push_back(block);
     TW_CUDA(cudaMemsetAsync(block, 0x3c, bytes, stream));
     return block;
@@ -230,10 +243,13 @@ void Product::run(cudaStream_t stream, const ProductArguments& args, void* works
                   const cublasLtMatmulAlgo_t& algorithm) const {
   Descriptors& d = *descriptors_;
   d.point_to(algorithm_->shape, args);
-  TW_BLAS_CALL(d.library,
-               cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
-                              &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
-                              &algorithm, workspace, blas_->workspace_bytes(), stream));
+  const cublasStatus_t code =
+      d.library.cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
+                               &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
+                               &algorithm, workspace, blas_->workspace_bytes(), stream);
+  if (code == CUBLAS_STATUS_SUCCESS) return;
+  if (!is_refusal(code)) TW_CHECK_DEVICE();
+  check_blas(d.library, code, "cublasLtMatmul", __FILE__, __LINE__);
 }
 
 // ---- algorithms ----
@@ -246,6 +262,8 @@ std::unique_ptr<Blas> Blas::open(Context& context, std::string* why) {
   const cublasStatus_t code = blas->library_->cublasLtCreate(&blas->handle_);
   if (code != CUBLAS_STATUS_SUCCESS) {
     blas->handle_ = nullptr;
+    if (code == CUBLAS_STATUS_ALLOC_FAILED) check_blas(*blas->library_, code, "cublasLtCreate", __FILE__, __LINE__);
+    TW_CHECK_DEVICE();  // one that has failed is not taken for a missing library
     *why = "cuBLASLt " + blas->library_->version() + " does not start: " + blas->library_->cublasLtGetStatusName(code);
     return nullptr;
   }
@@ -267,10 +285,15 @@ const BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t str
   for (const std::unique_ptr<BlasAlgorithm>& known : chosen_) {
     if (known->shape == shape) return *known;
   }
-  chosen_.push_back(std::make_unique<BlasAlgorithm>());
-  BlasAlgorithm& choice = *chosen_.back();
-  choice.shape = shape;
+  auto choice = std::make_unique<BlasAlgorithm>();
+  choice->shape = shape;
+  search(*choice, stream);
+  chosen_.push_back(std::move(choice));  // only now: a search that was cut short by an error has found nothing out
+  return *chosen_.back();
+}
 
+void Blas::search(BlasAlgorithm& choice, cudaStream_t stream) {
+  const ProductShape& shape = choice.shape;
   context_.use();
   const Product product(*this, shape, &choice);
   // Addresses that are not read here, but say how they will be aligned.
@@ -298,18 +321,22 @@ const BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t str
   const cublasStatus_t code =
       library_->cublasLtMatmulAlgoGetHeuristic(handle_, d.operation, d.first.get(), d.second.get(), d.result.get(),
                                                d.result.get(), preference.get(), most_offers, offers.data(), &count);
-  if (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE) return choice;
+  if (is_refusal(code)) return;
+  if (code != CUBLAS_STATUS_SUCCESS) TW_CHECK_DEVICE();
   check_blas(*library_, code, "cublasLtMatmulAlgoGetHeuristic", __FILE__, __LINE__);
   offers.resize(static_cast<std::size_t>(count));
-  std::erase_if(offers, [](const auto& offer) { return offer.state != CUBLAS_STATUS_SUCCESS; });
-  if (offers.empty()) return choice;
+  std::erase_if(offers, [&](const auto& offer) {
+    if (is_refusal(offer.state)) return true;
+    check_blas(*library_, offer.state, "an offer of cublasLtMatmulAlgoGetHeuristic", __FILE__, __LINE__);
+    return false;
+  });
+  if (offers.empty()) return;
   choice.found = true;
   choice.algorithm = offers.front().algo;
   choice.workspace_bytes = offers.front().workspaceSize;
   if (offers.size() > 1 && context_.times_algorithms() && shape.alignment >= 16 && !is_capturing(stream))
     measure(choice, offers);
   choice.name = name_of(*library_, choice.algorithm);
-  return choice;
 }
 
 void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers) {
@@ -327,7 +354,7 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
     try {
       time = milliseconds_of(bench.stream, bench.start, bench.end,
                              [&] { product.run(bench.stream, args, workspace, offer.algo); });
-    } catch (const ApiError&) {  // offered, but refused: the others remain
+    } catch (const Refused&) {  // offered, but not done: the others remain
       continue;
     }
     if (choice.found && time >= best) continue;
@@ -336,8 +363,6 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
     choice.algorithm = offer.algo;
     choice.workspace_bytes = offer.workspaceSize;
   }
-  // Where none ran: a device that has failed says so here, and is not taken for a library without algorithms.
-  if (!choice.found) TW_CUDA(cudaStreamSynchronize(bench.stream));
 }
 
 bool Blas::is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream) {

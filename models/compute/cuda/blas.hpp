@@ -35,7 +35,7 @@ class BlasLibrary : VendorLibrary {
   BlasLibrary() = default;
 };
 
-/// Throws ApiError.
+/// Throws Refused where the library has no algorithm for what it was asked, else ApiError.
 void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line);
 #define TW_BLAS_CALL(library, call) ::tw::models::cuda::check_blas(library, (library).call, #call, __FILE__, __LINE__)
 
@@ -108,6 +108,8 @@ class Blas {
 
  private:
   Blas(Context& context, std::unique_ptr<BlasLibrary> library) : context_(context), library_(std::move(library)) {}
+  /// Throws ApiError for any answer but an algorithm and "no algorithm".
+  void search(BlasAlgorithm& choice, cudaStream_t stream);
   void measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers);
 
   Context& context_;

@@ -107,7 +107,7 @@ class CudaGraph final : public Graph {
   CudaGraph(cudaGraph_t recorded, std::shared_ptr<const void> memory) : memory_(std::move(memory)) {
     const cudaError_t code = cudaGraphInstantiate(&graph_, recorded, 0);
     TW_CUDA_NOTHROW(cudaGraphDestroy(recorded));
-    TW_CUDA(code);
+    check_cuda(code, "cudaGraphInstantiate", __FILE__, __LINE__);
   }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
@@ -311,11 +311,12 @@ class CudaDevice final : public Device {
 #include "models/compute/operators.def"
 
  private:
-  /// Whether the driver has taken the block back: while a graph is recorded it does not. Under the lock.
+  /// Whether the block is gone: while a graph is recorded the driver does not take it back. With a device that has
+  /// failed its memory is gone too. Under the lock.
   bool release(void* data) noexcept {
     const cudaError_t code = cudaFree(data);
     warn_cuda(code, "cudaFree", __FILE__, __LINE__);
-    if (code != cudaSuccess) return false;
+    if (code == cudaErrorStreamCaptureUnsupported) return false;
     const auto found = blocks_.find(data);
     allocated_ -= found->second;
     blocks_.erase(found);

@@ -1,9 +1,11 @@
 // A made-up libnccl.so.2 for tests without a GPU: the "device memory" is host memory, and MPI moves it. What NCCL asks
 // of its callers is checked: one identity on all ranks, a stream, sends and receives of a group that match.
 // TW_STANDIN_NCCL_LOSES_PEER: a peer has gone. "watched": a communicator has the asynchronous error; "returned": a
-// reduction returns it, and from then on ncclCommDestroy waits for ever; "at_start": rank 1 gets no communicator.
+// reduction returns it, and from then on ncclCommDestroy waits for ever; "watched_in_a_step", "returned_in_a_step": only
+// after some reductions; "at_start": rank 1 gets no communicator.
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +36,8 @@ bool loses_peer(const char* how) {
 
 bool in_group = false;
 std::vector<Message> group;
+std::atomic<int> reductions = 0;
+constexpr int reductions_before_loss = 3;  // of the ways "…_in_a_step"
 
 }  // namespace
 
@@ -131,7 +135,7 @@ int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) {
   return differs ? invalid_usage : success;
 }
 int ncclCommDestroy(Comm* comm) {
-  if (loses_peer("returned")) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (loses_peer("returned") || loses_peer("returned_in_a_step")) std::this_thread::sleep_for(std::chrono::hours(1));
   MPI_Comm_free(&comm->ranks);
   delete comm;
   return success;
@@ -142,7 +146,8 @@ int ncclCommAbort(Comm* comm) {
   return success;
 }
 int ncclCommGetAsyncError(Comm*, int* result) {
-  *result = loses_peer("watched") ? remote_error : success;
+  const bool is_lost = loses_peer("watched_in_a_step") && reductions > reductions_before_loss;
+  *result = is_lost || loses_peer("watched") ? remote_error : success;
   return success;
 }
 int ncclGroupStart() {
@@ -159,6 +164,7 @@ int ncclAllReduce(const void* input, void* output, std::size_t count, int type, 
                   void* stream) {
   if (is_bad(type, stream)) return invalid_argument;
   if (loses_peer("returned")) return remote_error;
+  if (++reductions > reductions_before_loss && loses_peer("returned_in_a_step")) return remote_error;
   store(reduced(input, count, type, operation, comm).data(), count, type, output);
   return success;
 }

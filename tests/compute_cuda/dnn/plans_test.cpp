@@ -75,7 +75,7 @@ TEST_F(DnnPlans, EnginesThatRoundOrVaryAreNotTaken) {
 }
 
 TEST_F(DnnPlans, AnEngineThatFailsLeavesTheNext) {
-  cudnn::state().proposals = {{7, {0}, true, 5001}, {8, {0}, false, 0, std::int64_t{1} << 40}, {9, {0}, true}};
+  cudnn::state().proposals = {{7, {0}, true, 3002}, {8, {0}, false, 0, std::int64_t{1} << 40}, {9, {0}, true}};
   const std::string description = device_->plan(wide)->description();
   EXPECT_TRUE(has(description, "forward engine 9, tensor cores, compiled at run time")) << description;
   cudnn::state().proposals.pop_back();
@@ -111,7 +111,7 @@ TEST_F(DnnPlans, OneShapeIsMeasuredOnce) {
 }
 
 TEST_F(DnnPlans, OneShapeIsRefusedOnce) {
-  cudnn::state().proposals = {{7, {0}, true, 5001}};
+  cudnn::state().proposals = {{7, {0}, true, 3002}};
   const std::string text = refusal(wide);
   EXPECT_TRUE(has(text, "engine 7 fails: ")) << text;
   const int questions = cudnn::state().questions;
@@ -125,7 +125,7 @@ TEST_F(DnnPlans, OfEnginesThatAreCompiledOneIsMeasured) {
     for (const cudnn::Run& run : cudnn::state().runs) engines.insert(run.engine);
     return engines;
   };
-  cudnn::state().proposals = {{7, {0}, true, 5001}, {8, {0}, true}, {9, {0}, true}, {10, {0}}};
+  cudnn::state().proposals = {{7, {0}, true, 3002}, {8, {0}, true}, {9, {0}, true}, {10, {0}}};
   device_->plan(wide);
   EXPECT_EQ(measured(), (std::set<std::int64_t>{8, 10})) << "7 fails, which leaves the next";
 }
@@ -255,7 +255,7 @@ TEST_F(DnnPlans, BackwardThatWantsTooMuchComesInParts) {
 }
 
 TEST_F(DnnPlans, WhatWantsTooMuchIsNotCompiled) {
-  cudnn::state().proposals = {{7, {0}, true, 5001, std::int64_t{1} << 40}, {8, {0}, true}};
+  cudnn::state().proposals = {{7, {0}, true, 3002, std::int64_t{1} << 40}, {8, {0}, true}};
   const std::string description = device_->plan(wide)->description();
   EXPECT_TRUE(has(description, "forward engine 8")) << description;
   cudnn::state().proposals.pop_back();

@@ -11,6 +11,7 @@
 #include "models/compute/formulas.hpp"
 #include "models/compute/fp8.hpp"
 #include "tests/support/cublaslt/stand_in.hpp"
+#include "tests/support/simt/stream.hpp"
 
 namespace tw::blas {
 
@@ -202,12 +203,19 @@ extern "C" {
 
 cublasStatus_t CUBLASWINAPI cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = reinterpret_cast<cublasLtHandle_t>(&state());
-  return CUBLAS_STATUS_SUCCESS;
+  return state().create_status;
 }
 cublasStatus_t CUBLASWINAPI cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
 size_t CUBLASWINAPI cublasLtGetVersion() { return CUBLAS_VERSION; }
 const char* CUBLASWINAPI cublasLtGetStatusName(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : "an error of the stand-in";
+  switch (status) {
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    default:
+      return "an error of the stand-in";
+  }
 }
 
 cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t compute,
@@ -300,6 +308,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cub
                                                            cublasLtMatmulHeuristicResult_t results[], int* count) {
   ++state().questions;
   *count = 0;
+  if (state().heuristic_status != CUBLAS_STATUS_SUCCESS) return state().heuristic_status;
   const Problem problem{as<Operation>(operation), as<Layout>(a), as<Layout>(b), as<Layout>(d)};
   const cublasStatus_t code = c == d ? problem.check() : CUBLAS_STATUS_INVALID_VALUE;
   if (code != CUBLAS_STATUS_SUCCESS) return code;
@@ -307,7 +316,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cub
   for (; *count < most && *count < state().offers; ++*count) {
     cublasLtMatmulHeuristicResult_t& result = results[*count];
     result = {};
-    result.state = CUBLAS_STATUS_SUCCESS;
+    result.state = state().offer_state;
     result.workspaceSize = p.workspace;
     result.algo.data[0] = static_cast<std::uint64_t>(*count) + 1;
     result.algo.data[1] = p.alignment;
@@ -335,21 +344,25 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
   if (const cublasStatus_t code = c == d ? p.check() : CUBLAS_STATUS_INVALID_VALUE; code != CUBLAS_STATUS_SUCCESS)
     return code;
   if (algorithm == nullptr || algorithm->data[2] != p.o.epilogue) return CUBLAS_STATUS_INVALID_VALUE;
-  if (algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers)) return state().failing_status;
   for (const void* address : {a_data, b_data, c_data, static_cast<const void*>(d_data),
                               static_cast<const void*>(p.o.bias), static_cast<const void*>(p.o.aux)}) {
     if (alignment_of(address) < algorithm->data[1]) return CUBLAS_STATUS_INVALID_VALUE;
   }
   const float scale = *static_cast<const float*>(alpha), add = *static_cast<const float*>(beta);
-  std::memset(workspace, 0xff, workspace_bytes);  // it is all there, and nothing in it is kept
   state().calls.push_back({p.m(), p.n(), p.k(), p.d.batch, p.o.transpose_a == CUBLAS_OP_T,
                            p.o.transpose_b == CUBLAS_OP_T, p.a.ld, p.b.ld, p.d.ld, p.a.type, p.b.type, p.d.type,
                            p.o.compute, p.o.epilogue, scale, add, c_data == d_data, p.o.fast_sums != 0,
                            static_cast<std::uint32_t>(algorithm->data[3]), stream});
-  if (p.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && state().epilogue_ms > 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(state().epilogue_ms));
-  multiply(p, scale, a_data, b_data, add, c_data, d_data);
-  return CUBLAS_STATUS_SUCCESS;
+  // Descriptors are read now: a graph that holds the product outlives them.
+  const int code = tw::simt::enqueue(stream, [o = p.o, first = p.a, second = p.b, result = p.d, scale, a_data, b_data,
+                                              add, c_data, d_data, workspace, workspace_bytes] {
+    std::memset(workspace, 0xff, workspace_bytes);  // it is all there, and nothing in it is kept
+    if (o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && state().epilogue_ms > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(state().epilogue_ms));
+    multiply({o, first, second, result}, scale, a_data, b_data, add, c_data, d_data);
+  });
+  return code == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -30,8 +30,12 @@ struct State {
   bool has_epilogues = true;  ///< false: only plain products are offered
   int epilogue_ms = 0;        ///< that a product takes longer for its epilogue
   int offers = 1;             ///< algorithms for each question
-  int failing_offers = 0;     ///< the first of them do not run
-  int questions = 0;          ///< to the heuristic
+  int failing_offers = 0;     ///< the first of them do not run, but return
+  cublasStatus_t failing_status = CUBLAS_STATUS_NOT_SUPPORTED;
+  cublasStatus_t create_status = CUBLAS_STATUS_SUCCESS;     ///< of cublasLtCreate
+  cublasStatus_t heuristic_status = CUBLAS_STATUS_SUCCESS;  ///< of each question
+  cublasStatus_t offer_state = CUBLAS_STATUS_SUCCESS;       ///< of each algorithm that is offered
+  int questions = 0;                                        ///< to the heuristic
 };
 __attribute__((visibility("default"))) State& state();
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/support/cudnn/machine.hpp"
+#include "tests/support/simt/stream.hpp"
 
 #define TW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -70,6 +71,7 @@ void finalize(Node& node) {
   if (node.kind == Kind::operation_graph) require(node.has(Attribute::graph_operations), "operations");
   if (node.kind == Kind::heuristics) {
     ++state().questions;
+    if (state().heuristics_status != 0) throw Refusal(state().heuristics_status, "made-up refusal");
     node.node(Attribute::heuristics_graph);
     node.one<int>(Attribute::heuristics_mode);
   }
@@ -135,6 +137,25 @@ std::int64_t get(const Node& node, Attribute attribute, std::int64_t most, void*
   }
 }
 
+/// The values of the tensors that lie on the host.
+std::shared_ptr<std::map<std::int64_t, float>> scalars_of(const std::vector<NodePointer>& operations,
+                                                          const std::map<std::int64_t, void*>& memory) {
+  auto values = std::make_shared<std::map<std::int64_t, float>>();
+  for (const NodePointer& operation : operations) {
+    for (const auto& [attribute, held] : operation->values) {
+      for (const NodePointer& node : held.nodes) {
+        if (node->kind != Kind::tensor || !node->flag(Attribute::tensor_is_by_value)) continue;
+        const Tensor scalar(*node);
+        require(scalar.type == DataType::float32 && scalar.count() == 1, "a scalar that is one float32");
+        const auto at = memory.find(scalar.uid);
+        require(at != memory.end(), "no address for a scalar");
+        values->emplace(scalar.uid, *static_cast<const float*>(at->second));
+      }
+    }
+  }
+  return values;
+}
+
 void execute(Handle* handle, const Node& plan, const Node& pack) {
   require(handle != nullptr && handle->has_stream, "a handle with a stream");
   require(plan.final && pack.final, "a plan and a pack that are finalized");
@@ -147,12 +168,21 @@ void execute(Handle* handle, const Node& plan, const Node& pack) {
   }
   void* const workspace = pack.one<void*>(Attribute::pack_workspace);
   require(workspace != nullptr || plan.proposal.workspace_bytes == 0, "a workspace");
-  if (workspace) std::memset(workspace, 0xff, static_cast<std::size_t>(plan.proposal.workspace_bytes));
+  if (plan.proposal.run_status != 0) throw Refusal(plan.proposal.run_status, "made-up failure");
   const Node& config = *plan.node(Attribute::plan_engine_config);
   const Node& graph = *config.values.at(Attribute::engine_graph).nodes[0];
   const std::vector<NodePointer>& operations = graph.values.at(Attribute::graph_operations).nodes;
-  require(run_graph(plan.proposal, operations, memory).size() == memory.size(), "an address that no operation takes");
   state().runs.push_back({plan.proposal.engine, operations.size(), uids, handle->stream});
+  // Descriptors and scalars on the host are read now: a CUDA graph that holds the run outlives them.
+  const std::shared_ptr<std::map<std::int64_t, float>> scalars = scalars_of(operations, memory);
+  const int code = tw::simt::enqueue(handle->stream, [proposal = plan.proposal, operations, memory, scalars,
+                                                      workspace] {
+    if (workspace) std::memset(workspace, 0xff, static_cast<std::size_t>(proposal.workspace_bytes));
+    std::map<std::int64_t, void*> addresses = memory;
+    for (auto& [uid, value] : *scalars) addresses[uid] = &value;
+    require(run_graph(proposal, operations, addresses).size() == memory.size(), "an address that no operation takes");
+  });
+  if (code != 0) throw Refusal(execution_failed, "the device has failed");
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Proposal {
   int status = 0;  ///< of its plan
   std::int64_t workspace_bytes = 1000;
   std::int64_t bytes_each_score = 0;  ///< more, for each score of an attention's backward
+  int run_status = 0;                 ///< of each run
 };
 
 struct Run {
@@ -32,7 +33,8 @@ struct Run {
 
 struct State {
   std::size_t version = 91900;
-  int create_status = 0;  ///< of cudnnCreate
+  int create_status = 0;      ///< of cudnnCreate
+  int heuristics_status = 0;  ///< of each question
   std::vector<Proposal> proposals = {{3, {0, 4}}, {4, {0, 1}}, {5, {0}}, {6, {}}};
   int questions = 0;  ///< to the heuristics
   std::vector<Run> runs;

@@ -37,6 +37,16 @@ void Memory::free(void* data) noexcept {
   blocks_.erase(found);
 }
 
+std::size_t Memory::poison(std::size_t bytes) {
+  std::size_t count = 0;
+  for (const Block& block : blocks_) {
+    if (block.bytes != bytes) continue;
+    std::memset(block.data(), nothing, bytes);
+    ++count;
+  }
+  return count;
+}
+
 void Memory::mend(const Block& block) {
   std::memset(block.begin, sentinel, guard_bytes);
   std::memset(block.data() + block.bytes, sentinel, block.whole - block.bytes - guard_bytes);

@@ -22,6 +22,10 @@ class Memory {
   ~Memory();
   void* allocate(std::size_t bytes);
   void free(void* data) noexcept;
+  /// Allocations that are there.
+  std::size_t count() const { return blocks_.size(); }
+  /// Fills all allocations of this many bytes with NaN; how many there are.
+  std::size_t poison(std::size_t bytes);
 
   /// Whether an address is in an allocation.
   bool holds(const void* data) const;

@@ -1,46 +1,76 @@
-// In place of CUDA's runtime: what the cuda device calls of it, in memory of the harness. Streams do their work at
-// once. One GPU is there, made up: sm_90 with 64 MiB.
+// In place of CUDA's runtime: what the cuda device calls of it, in memory of the harness. One GPU is there, made up:
+// sm_90 with 64 MiB. Streams do their work at once; a stream that is captured notes it, and a graph does it at each
+// launch. While a stream is captured, what a GPU then refuses is refused: allocating, freeing, waiting for the device,
+// for the stream or for an event of the capture. More lenient than CUDA: a capture does not spread to other streams by
+// events, which is refused as not supported.
+#include "tests/support/simt/runtime.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
-#include "tests/support/simt/runtime.hpp"
+#include "tests/support/simt/memory.hpp"
 #include "tests/support/simt/simt.hpp"
-
-namespace tw::simt {
-
-StandInGpu& gpu() {
-  static StandInGpu& one = *new StandInGpu;  // never destroyed, as the memory
-  return one;
-}
-
-}  // namespace tw::simt
 
 namespace {
 
 using tw::simt::gpu;
+using tw::simt::Stream;
+using tw::simt::Work;
 
-struct StandInStream {
-  bool capturing = false;
-};
-struct StandInEvent {
+struct Event {
   std::chrono::steady_clock::time_point time;
+  const Stream* captured = nullptr;  // the stream whose capture has recorded it last
+};
+/// A recorded graph, or one that can be launched.
+struct Graph {
+  std::vector<Work> work;
 };
 
-int captures = 0;  // streams that record
+int captures = 0;  // streams that are captured
+long handle_count = 0;
 cudaError_t last_error = cudaSuccess;
-cudaError_t done(cudaError_t code) {
+
+Stream& of(cudaStream_t stream) { return *reinterpret_cast<Stream*>(stream); }
+Event& of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+bool is_captured(cudaStream_t stream) { return stream != nullptr && of(stream).capturing; }
+
+/// A call's answer: a device that has failed says so in each.
+cudaError_t done(cudaError_t code = cudaSuccess) {
+  if (gpu().fault != cudaSuccess) return static_cast<cudaError_t>(gpu().fault);
   if (code != cudaSuccess) last_error = code;
   return code;
 }
-cudaError_t copied(void* to, const void* from, std::size_t bytes) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+bool has_failed() { return gpu().fault != cudaSuccess; }
+template <class Made, class Handle>
+void make(Handle* handle) {
+  *handle = reinterpret_cast<Handle>(new Made);
+  ++handle_count;
+}
+template <class Made, class Handle>
+void destroy(Handle handle) {
+  if (handle == nullptr) return;
+  delete reinterpret_cast<Made*>(handle);
+  --handle_count;
+}
+bool runs_out_of_memory(std::size_t bytes) {
+  if (gpu().failing_allocation == 0 || --gpu().failing_allocation > 0) return false;
+  gpu().refused_bytes = bytes;
+  return true;
+}
+void poison() {
+  if (gpu().poisoned_bytes != 0) gpu().poisoned += static_cast<long>(tw::simt::memory().poison(gpu().poisoned_bytes));
+}
+cudaError_t enqueued(cudaStream_t stream, Work work) {
+  return done(static_cast<cudaError_t>(tw::simt::enqueue(stream, std::move(work))));
 }
 
 }  // namespace
+
+long tw::simt::handles() { return handle_count; }
 
 extern "C" {
 
@@ -63,130 +93,185 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = gpu().architecture / 10;
   properties->minor = gpu().architecture % 10;
   properties->totalGlobalMem = gpu().memory_bytes;
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor:
       *value = gpu().architecture / 10;
-      return cudaSuccess;
+      return done();
     case cudaDevAttrComputeCapabilityMinor:
       *value = gpu().architecture % 10;
-      return cudaSuccess;
+      return done();
     case cudaDevAttrMultiProcessorCount:
       *value = 2;
-      return cudaSuccess;
+      return done();
     default:
       return done(cudaErrorInvalidValue);
   }
 }
 cudaError_t CUDARTAPI cudaDeviceSynchronize() {
+  if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
   gpu().calls.emplace_back("synchronize device");
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaGetLastError() {
-  const cudaError_t code = last_error;
+  const cudaError_t code = done(last_error);
   last_error = cudaSuccess;
   return code;
 }
-const char* CUDARTAPI cudaGetErrorName(cudaError_t) { return "an error of the stand-in"; }
-const char* CUDARTAPI cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
+const char* CUDARTAPI cudaGetErrorName(cudaError_t code) { return tw::simt::name_of(code); }
+const char* CUDARTAPI cudaGetErrorString(cudaError_t) { return "made up by the stand-in"; }
+
+// ---- memory ----
 
 cudaError_t CUDARTAPI cudaMalloc(void** data, std::size_t bytes) {
-  if (bytes > gpu().memory_bytes) return done(cudaErrorMemoryAllocation);
+  if (has_failed()) return done();
+  if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
+  if (bytes > gpu().memory_bytes || runs_out_of_memory(bytes)) return done(cudaErrorMemoryAllocation);
   *data = tw::simt::allocate(bytes);
   gpu().calls.emplace_back("allocate");
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaFree(void* data) {
   if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
-  tw::simt::free(data);
+  tw::simt::free(data);  // of a device that has failed too, whose memory is gone
   gpu().calls.emplace_back("free");
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaMallocHost(void** data, std::size_t bytes) {
+  if (has_failed()) return done();
+  if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
+  if (runs_out_of_memory(bytes)) return done(cudaErrorMemoryAllocation);
   *data = std::malloc(bytes);
-  return *data ? cudaSuccess : done(cudaErrorMemoryAllocation);
+  if (*data == nullptr) return done(cudaErrorMemoryAllocation);
+  ++handle_count;
+  return done();
 }
 cudaError_t CUDARTAPI cudaFreeHost(void* data) {
+  if (data != nullptr) --handle_count;
   std::free(data);
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   *free_bytes = gpu().memory_bytes / 2;
   *total_bytes = gpu().memory_bytes;
-  return cudaSuccess;
+  return done();
 }
-cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  return copied(to, from, bytes);
+cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                      cudaStream_t stream) {
+  return enqueued(stream, [=] { std::memmove(to, from, bytes); });
 }
 cudaError_t CUDARTAPI cudaMemset(void* data, int value, std::size_t bytes) {
-  std::memset(data, value, bytes);
-  return cudaSuccess;
+  return enqueued(nullptr, [=] { std::memset(data, value, bytes); });
 }
-cudaError_t CUDARTAPI cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) {
-  return cudaMemset(data, value, bytes);
+cudaError_t CUDARTAPI cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  return enqueued(stream, [=] { std::memset(data, value, bytes); });
 }
+
+// ---- streams and graphs ----
 
 cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(new StandInStream);
-  return cudaSuccess;
+  if (has_failed()) return done();
+  make<Stream>(stream);
+  return done();
 }
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
-  delete reinterpret_cast<StandInStream*>(stream);
-  return cudaSuccess;
+  if (is_captured(stream)) --captures;
+  destroy<Stream>(stream);
+  return done();
 }
-cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t) {
+cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
+  if (is_captured(stream)) {
+    of(stream).invalid = true;
+    return done(cudaErrorStreamCaptureUnsupported);
+  }
   gpu().calls.emplace_back("synchronize stream");
-  return cudaSuccess;
+  return done();
 }
-cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!is_captured(stream)) return done(of(event).captured == nullptr ? cudaSuccess : cudaErrorNotSupported);
+  if (of(event).captured == &of(stream)) return done();
+  of(stream).invalid = true;
+  return done(cudaErrorStreamCaptureIsolation);
+}
 cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const bool capturing = stream != nullptr && reinterpret_cast<StandInStream*>(stream)->capturing;
-  *status = capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
+  *status = !is_captured(stream) ? cudaStreamCaptureStatusNone
+            : of(stream).invalid ? cudaStreamCaptureStatusInvalidated
+                                 : cudaStreamCaptureStatusActive;
+  return done();
 }
-/// Nothing is recorded: what is enqueued runs. For what a device refuses while it is captured.
 cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  reinterpret_cast<StandInStream*>(stream)->capturing = true;
+  if (has_failed()) return done();
+  if (stream == nullptr) return done(cudaErrorStreamCaptureUnsupported);
+  if (is_captured(stream)) return done(cudaErrorIllegalState);
+  of(stream) = {.capturing = true, .invalid = false, .recorded = {}};
   ++captures;
-  return cudaSuccess;
+  return done();
 }
 cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  reinterpret_cast<StandInStream*>(stream)->capturing = false;
-  --captures;
   *graph = nullptr;
-  return cudaSuccess;
+  if (!is_captured(stream)) return done(cudaErrorIllegalState);
+  --captures;
+  Stream ended = std::exchange(of(stream), {});
+  if (has_failed()) return done();
+  if (ended.invalid) return done(cudaErrorStreamCaptureInvalidated);
+  make<Graph>(graph);
+  reinterpret_cast<Graph*>(*graph)->work = std::move(ended.recorded);
+  ++gpu().recorded;
+  return done();
+}
+cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t* graph, cudaGraph_t recorded, unsigned long long) {
+  if (has_failed()) return done();
+  if (gpu().refuses_graphs) return done(cudaErrorMemoryAllocation);
+  make<Graph>(graph);
+  *reinterpret_cast<Graph*>(*graph) = *reinterpret_cast<Graph*>(recorded);
+  return done();
+}
+cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (has_failed()) return done();
+  if (is_captured(stream)) return done(cudaErrorNotSupported);
+  ++gpu().launched;
+  poison();
+  for (const Work& work : reinterpret_cast<Graph*>(graph)->work) tw::simt::run(work);
+  return cudaSuccess;  // what fails there shows later
+}
+cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
+  destroy<Graph>(graph);
+  return done();
+}
+cudaError_t CUDARTAPI cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  destroy<Graph>(graph);
+  return done();
 }
 
-// Work is done when a call returns, so that nothing is recorded: replays are tested with a device that records (tests/support).
-cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t* graph, cudaGraph_t, unsigned long long) {
-  *graph = nullptr;
-  return cudaSuccess;
-}
-cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return done(cudaErrorNotSupported); }
-cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
-cudaError_t CUDARTAPI cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+// ---- events ----
 
 cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(new StandInEvent);
-  return cudaSuccess;
+  if (has_failed()) return done();
+  make<Event>(event);
+  return done();
 }
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<StandInEvent*>(event);
-  return cudaSuccess;
+  destroy<Event>(event);
+  return done();
 }
-cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  reinterpret_cast<StandInEvent*>(event)->time = std::chrono::steady_clock::now();
-  return cudaSuccess;
+cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (has_failed()) return done();
+  of(event).captured = is_captured(stream) ? &of(stream) : nullptr;
+  if (is_captured(stream)) return done();
+  of(event).time = std::chrono::steady_clock::now();
+  poison();
+  return done();
 }
-cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
+  return done(of(event).captured == nullptr ? cudaSuccess : cudaErrorCapturedEvent);
+}
+cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t CUDARTAPI cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::chrono::duration<float, std::milli> elapsed =
-      reinterpret_cast<StandInEvent*>(end)->time - reinterpret_cast<StandInEvent*>(start)->time;
+  const std::chrono::duration<float, std::milli> elapsed = of(end).time - of(start).time;
   *milliseconds = elapsed.count();
-  return cudaSuccess;
+  return done(of(start).captured == nullptr && of(end).captured == nullptr ? cudaSuccess : cudaErrorCapturedEvent);
 }
 
 }  // extern "C"

@@ -17,6 +17,7 @@
 
 #include "models/compute/cuda/kernels/occupancy.hpp"
 #include "tests/support/simt/memory.hpp"
+#include "tests/support/simt/runtime.hpp"
 
 #undef threadIdx
 #undef blockIdx
@@ -31,7 +32,6 @@ constexpr int most_threads = 1024;
 constexpr std::size_t stack_bytes = 32 * 1024;
 constexpr std::size_t most_shared_bytes = 48 * 1024;  // more must be asked for on a GPU
 
-enum class Schedule { ascending, descending, seeded };
 constexpr std::array schedules = {Schedule::ascending, Schedule::descending, Schedule::seeded};
 const char* to_string(Schedule schedule) {
   switch (schedule) {
@@ -441,16 +441,20 @@ void run_grid(KernelEntry& kernel, dim3 grid, dim3 extent, std::size_t shared_by
   check_row(name, threads, shared_bytes);
   static const Recorder at_the_end;
   kernel.launched = true;
-  const Bytes before = memory().save();
-  Bytes first;
-  for (const Schedule schedule : schedules) {
-    if (schedule != schedules.front()) memory().restore(before);
-    is_first_run = schedule == schedules.front();
+  const auto run_in = [&](Schedule schedule) {
+    is_first_run = schedule == gpu().only.value_or(schedules.front());
     try {
       run_once(grid, extent, shared_bytes, thread, schedule);
     } catch (const KernelError& error) {
       throw KernelError(name + ", " + to_string(schedule) + ", " + error.what());
     }
+  };
+  if (gpu().only) return run_in(*gpu().only);
+  const Bytes before = memory().save();
+  Bytes first;
+  for (const Schedule schedule : schedules) {
+    if (schedule != schedules.front()) memory().restore(before);
+    run_in(schedule);
     if (schedule == schedules.front()) {
       first = memory().save();
     } else if (const std::string where = memory().difference(first); !where.empty()) {

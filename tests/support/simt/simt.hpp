@@ -6,8 +6,9 @@
 // three results must be equal bit for bit. So a missing barrier, a race, an assumption of lockstep and a store out of
 // bounds are failures of every test that runs into them. Shared memory starts as NaN in each block and is guarded
 // behind its end. A kernel of models/compute/cuda may not be launched with more threads or shared memory than its row
-// of kernels/occupancy.def has. A barrier or a warp function that not all its threads reach ends the launch with the
-// kernel's name and the lines at which its threads wait.
+// of kernels/occupancy.def has. A launch into a stream that is captured runs when the graph does (stream.hpp). A
+// barrier or a warp function that not all its threads reach ends the launch with the kernel's name and the lines at
+// which its threads wait.
 //
 // Stricter than a GPU: a thread that has left the kernel is missing at barriers and in masks; a shuffle may not read
 // from a lane outside the mask. More lenient: static __shared__ arrays keep the last block's values (use
@@ -24,6 +25,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tests/support/simt/stream.hpp"
 
 namespace tw::simt {
 
@@ -64,12 +67,14 @@ struct Listed {
 };
 
 template <auto* kernel, class... Arguments>
-void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t, Arguments... arguments) {
+void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, Arguments... arguments) {
   const auto with = [&]<class... Parameters>(void (*function)(Parameters...)) {
-    const auto run = [&](Parameters... parameters) {
-      run_grid(Listed<kernel>::entry, grid, block, shared_bytes, [&] { function(parameters...); });
+    const auto enqueue = [&](Parameters... parameters) {
+      enqueue_or_throw(stream, "cudaLaunchKernel", [=] {
+        run_grid(Listed<kernel>::entry, grid, block, shared_bytes, [&] { function(parameters...); });
+      });
     };
-    run(static_cast<Parameters>(arguments)...);
+    enqueue(static_cast<Parameters>(arguments)...);
   };
   with(kernel);
 }

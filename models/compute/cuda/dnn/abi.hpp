@@ -9,7 +9,13 @@ using Handle = HandleTag*;    ///< cudnnHandle_t
 using CudaStream = void*;     ///< cudaStream_t
 using RawDescriptor = void*;  ///< cudnnBackendDescriptor_t
 
-enum Status : int { status_success = 0, status_no_host_memory = 4003, status_no_device_memory = 4004 };
+enum Status : int {
+  status_success = 0,
+  status_not_supported = 3000,  ///< up to 3999: in what respect
+  status_not_compiled = 4001,   ///< an engine that is compiled at run time
+  status_no_host_memory = 4003,
+  status_no_device_memory = 4004,
+};
 
 enum class DataType : int { float32 = 0, fp16 = 2, int32 = 4, bf16 = 9, boolean = 11 };
 

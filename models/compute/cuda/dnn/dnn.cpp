@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw::models::cuda {
@@ -40,6 +41,8 @@ std::shared_ptr<Dnn> open(Context& context, std::string* why) {
     try {
       dnn.target = std::make_unique<Target>(dnn.library);
     } catch (const ApiError& error) {
+      if (error.failure() == Failure::environment) throw;  // too little memory
+      TW_CHECK_DEVICE();  // one that has failed is not taken for a missing library
       *why = error.what();
       return nullptr;
     }
@@ -119,7 +122,7 @@ class Stopwatch {
   std::vector<Buffer> buffers_;
 };
 
-/// Seconds of one run; throws ApiError where the plan does not run.
+/// Seconds of one run; throws Refused where the plan is one that does not run.
 using Timer = std::function<double(const std::shared_ptr<const ExecutionPlan>&)>;
 
 /// What was wrong with candidates, each thing once.
@@ -136,7 +139,8 @@ class Complaints {
   int count_ = 0;
 };
 
-/// As find_measured(), by `timer`; an empty one takes the first.
+/// As find_measured(), by `timer`; an empty one takes the first. Passes over what the library refuses; any other error
+/// is thrown: memory, the driver or the device is broken, and would be for the other engines and the next search too.
 std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& wish, const Timer& timer,
                                                std::string* why) {
   Complaints complaints;
@@ -163,6 +167,10 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
       int status = 0;
       std::shared_ptr<const ExecutionPlan> plan = ExecutionPlan::make(graph.target(), candidate, &status, &refusal);
       if (!plan) {
+        if (!is_refusal(status)) {
+          TW_CHECK_DEVICE();
+          graph.target().library()->check(status, "cudnnBackendFinalize of a plan", __FILE__, __LINE__);
+        }
         complaints.add(engine + "fails: " + refusal);
         continue;
       }
@@ -173,7 +181,7 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         compiled += candidate.compiled_at_run_time ? 1 : 0;
         if (!best || seconds < best_seconds) best = std::move(plan), best_seconds = seconds;
         if (++tried == wish.most_plans) break;
-      } catch (const ApiError& error) {
+      } catch (const Refused& error) {
         complaints.add(engine + "fails: " + error.what());
       }
     }

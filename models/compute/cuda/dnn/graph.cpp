@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw::models::cuda::dnn {
@@ -161,6 +162,7 @@ std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int6
   if (graph.target().device()) heuristics.set(Attribute::heuristics_device, graph.target().device());
   std::vector<Candidate> found;
   if (const int status = heuristics.try_finalize(); status != status_success) {
+    if (!is_refusal(status)) library->check(status, "cudnnBackendFinalize of the heuristics", __FILE__, __LINE__);
     *why = library->text(status);
     return found;
   }
@@ -266,7 +268,10 @@ void Runner::run(CudaStream stream, const Operand* operands, std::size_t count, 
     packed_.push_back(workspace);
   }
   TW_DNN(library, cudnnSetStream(target.handle(), stream));
-  TW_DNN(library, cudnnBackendExecute(target.handle(), plan_->raw(), pack_.raw()));
+  const int status = library->cudnnBackendExecute(target.handle(), plan_->raw(), pack_.raw());
+  if (status == status_success) return;
+  if (!is_refusal(status)) TW_CHECK_DEVICE();
+  library->check(status, "cudnnBackendExecute", __FILE__, __LINE__);
 }
 
 }  // namespace tw::models::cuda::dnn

@@ -177,7 +177,8 @@ struct Candidate {
 
 constexpr std::int64_t most_proposals = 64;  ///< that a search looks at
 
-/// Best first, at most `most`; empty where the heuristics know none (`why` then holds their words).
+/// Best first, at most `most`; empty where the heuristics know none (`why` then holds their words). Throws ApiError
+/// where they fail.
 std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why);
 
 /// What may run: notes that an engine must not carry, or must.

@@ -35,6 +35,7 @@ std::string Library::text(int status) const {
 
 void Library::check(int status, const char* expression, const char* file, int line) const {
   if (status == status_success) return;
+  if (is_refusal(status)) throw Refused("cuDNN", status, text(status), expression, file, line);
   const bool no_memory = status == status_no_host_memory || status == status_no_device_memory;
   throw ApiError("cuDNN", status, text(status), expression, file, line,
                  no_memory ? Failure::environment : Failure::internal);

@@ -9,6 +9,11 @@
 
 namespace tw::models::cuda::dnn {
 
+/// The statuses that mean "not by this engine".
+constexpr bool is_refusal(int status) {
+  return (status >= status_not_supported && status < status_not_supported + 1000) || status == status_not_compiled;
+}
+
 /// The open library; closed with the last one who holds it. All functions are there.
 class Library : VendorLibrary {
  public:
@@ -24,7 +29,7 @@ class Library : VendorLibrary {
   std::string version_text() const;
   /// What the status means, and the library's last words on it.
   std::string text(int status) const;
-  /// Throws ApiError where status is not success.
+  /// Throws where status is not success: Refused where another engine may do it, else ApiError.
   void check(int status, const char* expression, const char* file, int line) const;
   /// Its twin for destructors: one line on stderr, never throws.
   void warn(int status, const char* expression, const char* file, int line) const noexcept;

@@ -23,9 +23,21 @@ inline void warn_cuda(cudaError_t code, const char* expression, const char* file
   std::fprintf(stderr, "CUDA: %s in %s at %s:%d\n", cudaGetErrorString(code), expression, file, line);
 }
 
+/// Throws ApiError where the device has failed: for what a library answers then is only a consequence. Waits for the
+/// device, so it is called where something has gone wrong already.
+inline void check_device(const char* file, int line) {
+  const cudaError_t code = cudaDeviceSynchronize();
+  if (code == cudaErrorStreamCaptureUnsupported) {  // nothing can be learned while a graph is recorded
+    cudaGetLastError();
+    return;
+  }
+  check_cuda(code, "cudaDeviceSynchronize()", file, line);
+}
+
 }  // namespace tw::models
 
 /// Throws ApiError.
 #define TW_CUDA(expression) ::tw::models::check_cuda((expression), #expression, __FILE__, __LINE__)
-/// Its twin for destructors: one line on stderr, never throws.
+#define TW_CHECK_DEVICE() ::tw::models::check_device(__FILE__, __LINE__)
+/// TW_CUDA's twin for destructors: one line on stderr, never throws.
 #define TW_CUDA_NOTHROW(expression) ::tw::models::warn_cuda((expression), #expression, __FILE__, __LINE__)

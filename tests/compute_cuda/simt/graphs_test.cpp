@@ -1,0 +1,96 @@
+// What the stand-in for CUDA's runtime records and replays: by these rules the tests of steps mean something.
+#include <cstring>
+#include <optional>
+
+#include "models/compute/cuda/kernels/check.hpp"
+#include "tests/compute_cuda/simt/cuda_plans.hpp"
+
+namespace tw::test {
+
+using namespace models;
+
+namespace {
+
+class StandInGraphs : public CudaPlans {
+ protected:
+  cudaStream_t native() { return static_cast<cudaStream_t>(stream_->native()); }
+  static float first(const Tensor& tensor) { return *tensor.as<float>(); }
+};
+
+TEST_F(StandInGraphs, RunWhenTheyAreLaunchedOnWhatMemoryThenHolds) {
+  const Tensor x = tensor(DType::float32, {1000}), y = tensor(DType::float32, {1000});
+  device_->fill(*stream_, {y, 0});
+  device_->begin_capture(*stream_);
+  device_->add(*stream_, {x, y, y});
+  device_->copy(*stream_, x.data, y.data, 4);
+  const std::unique_ptr<Graph> graph = device_->end_capture(*stream_);
+  EXPECT_EQ(first(y), 0) << "recording runs nothing";
+  device_->fill(*stream_, {x, 1});
+  for (int i = 0; i < 3; ++i) graph->launch(*stream_);
+  EXPECT_EQ(first(y), 4) << "1, 2, 4";
+  EXPECT_EQ(y.as<float>()[999], 3);
+}
+
+TEST_F(StandInGraphs, HoldAProductsArgumentsAsTheyWere) {
+  const auto plan = device_->plan(LinearShape{8, 16, 8, DType::float32});
+  plan->bind(tensor(DType::float32, {8, 16}));
+  plan->refresh(*stream_);
+  const Tensor x = tensor(DType::float32, {8, 16}), y = tensor(DType::float32, {8, 8}),
+               other = tensor(DType::float32, {8, 8}), d_weight = tensor(DType::float32, {8, 16});
+  device_->begin_capture(*stream_);
+  plan->forward(*stream_, {.x = x, .y = y});
+  plan->backward_weights(*stream_, {.x = x, .dy = y, .d_weight = d_weight, .accumulate = true});
+  const std::unique_ptr<Graph> graph = device_->end_capture(*stream_);
+  plan->forward(*stream_, {.x = x, .y = other});  // the same descriptors, other addresses
+  device_->fill(*stream_, {x, 2});
+  device_->fill(*stream_, {d_weight, 1});
+  for (int i = 0; i < 2; ++i) graph->launch(*stream_);
+  EXPECT_EQ(first(y), 16.0f) << "16 products of 2 and 0.5";
+  EXPECT_EQ(first(other), 4.0f);
+  EXPECT_EQ(first(d_weight), 1 + 2 * 8 * 2 * 16.0f) << "added to, twice";
+}
+
+// What a GPU would refuse may not pass on the stand-in.
+TEST_F(StandInGraphs, RefuseWaitsAndAllocationsWhileTheyAreRecorded) {
+  const auto event = device_->create_event(), outside = device_->create_event();
+  outside->record(*stream_);
+  device_->begin_capture(*stream_);
+  EXPECT_THROW(Buffer(*device_, 100), ApiError);
+  EXPECT_THROW(HostBuffer(*device_, 100), ApiError);
+  event->record(*stream_);
+  stream_->wait(*event);
+  EXPECT_THROW(event->synchronize(), ApiError) << "the event is a graph's";
+  EXPECT_TRUE(device_->end_capture(*stream_)) << "nothing of this was the stream's";
+  for (const bool waits : {true, false}) {
+    device_->begin_capture(*stream_);
+    if (waits) {
+      EXPECT_THROW(stream_->synchronize(), ApiError);
+    } else {
+      EXPECT_THROW(stream_->wait(*outside), ApiError);
+    }
+    EXPECT_THROW(device_->end_capture(*stream_), ApiError) << "the record is broken";
+    stream_->synchronize();
+  }
+}
+
+TEST_F(StandInGraphs, AreGivenBack) {
+  const long before = simt::handles();
+  device_->begin_capture(*stream_);
+  std::optional<std::unique_ptr<Graph>> graph = device_->end_capture(*stream_);
+  EXPECT_EQ(simt::handles(), before + 1);
+  graph.reset();
+  EXPECT_EQ(simt::handles(), before);
+  simt::gpu().refuses_graphs = true;
+  device_->begin_capture(*stream_);
+  try {
+    device_->end_capture(*stream_);
+    ADD_FAILURE() << "no exception";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::environment);
+    EXPECT_NE(std::string(error.what()).find("cudaGraphInstantiate"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(simt::handles(), before);
+}
+
+}  // namespace
+}  // namespace tw::test
