@@ -2,11 +2,17 @@
 // (--benchmark_filter, --benchmark_out, --benchmark_repetitions, …).
 #include <benchmark/benchmark.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"
@@ -14,6 +20,7 @@
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
+#include "models/catalog/nearest.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/version.hpp"
@@ -78,7 +85,8 @@ class Stage {
 models::Precision parse(const std::string& name) {
   if (const std::optional<models::Precision> precision = models::parse_precision(name)) return *precision;
   throw models::Error(models::Failure::usage,
-                      "unknown --precision '" + name + "': known: float32, tf32, float32_bf16, bf16, fp16, fp8");
+                      with_code("unknown-name", "unknown --precision '" + name +
+                                                    "': known: float32, tf32, float32_bf16, bf16, fp16, fp8"));
 }
 
 std::string why_unsupported(const models::Device& device, const models::NetworkDescription& network,
@@ -90,10 +98,17 @@ std::string why_unsupported(const models::Device& device, const models::NetworkD
 models::NetworkDescription find_model(const std::string& name) try {
   return models::find_network(name);
 } catch (const std::invalid_argument& error) {
-  throw models::Error(models::Failure::usage, error.what());
+  throw models::Error(models::Failure::usage, with_code("unknown-name", error.what()));
 }
 
-void register_all(const Options& options, models::Device& device, Stage& stage) {
+/// What was left out because the device, or the network, lacks a precision.
+struct LeftOut {
+  std::vector<std::string> reasons;  ///< one line for each network and precision
+  bool is_all = true;                ///< of every network every precision
+};
+
+LeftOut register_all(const Options& options, models::Device& device, Stage& stage) {
+  LeftOut left_out;
   const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(models::Device&)>& make) {
     benchmark::RegisterBenchmark(name.c_str(),
                                  [&stage, name, make](benchmark::State& state) { stage.run(state, name, make); })
@@ -113,12 +128,15 @@ void register_all(const Options& options, models::Device& device, Stage& stage) 
     for (const std::string& name : options.precisions) {
       const models::Precision precision = parse(name);
       const std::string why = why_unsupported(device, network, precision);
-      if (why.empty())
+      if (why.empty()) {
         offered.push_back(precision);
-      else  // once, and not for each operator
+        left_out.is_all = false;
+      } else {  // once, and not for each operator
+        left_out.reasons.push_back(fmt::format("{} in {}: {}", network.name, name, why));
         add("unsupported/" + network.name + "/" + name, [why](models::Device&) -> std::unique_ptr<Case> {
           throw models::Error(models::Failure::unsupported, "unsupported: " + why);
         });
+      }
     }
     for (const Entry& entry : entries) {
       for (const models::Precision precision : offered) {
@@ -132,6 +150,38 @@ void register_all(const Options& options, models::Device& device, Stage& stage) 
       }
     }
   }
+  return left_out;
+}
+
+/// Google Benchmark would end the program with 1.
+void check_output_file(const std::vector<std::string>& arguments) {
+  const std::string option = "--benchmark_out=";
+  for (const std::string& argument : arguments) {
+    if (!argument.starts_with(option) || argument == option) continue;
+    const std::string file = argument.substr(option.size());
+    errno = 0;
+    if (!std::ofstream(file, std::ios::app))
+      throw models::Error(models::Failure::environment,
+                          with_code("not-written", fmt::format("{}: cannot be written: {}: choose another file with {}",
+                                                               file, std::strerror(errno != 0 ? errno : EIO), option)));
+  }
+}
+
+/// The filter matched nothing; Google Benchmark has said so, but neither with a code nor why.
+int say_nothing_ran(const LeftOut& left_out) {
+  const std::string reasons = fmt::format("{}", fmt::join(left_out.reasons, "; "));
+  if (left_out.is_all)
+    say_on_stderr(error_line("trainwatt-ops", with_code("unsupported",
+                                                        "no network has a precision that this device "
+                                                        "supports: " +
+                                                            reasons)));
+  else
+    say_on_stderr(
+        error_line("trainwatt-ops",
+                   with_code("no-match",
+                             fmt::format("--benchmark_filter matches no benchmark; --benchmark_list_tests lists them{}",
+                                         reasons.empty() ? "" : "; not supported here: " + reasons))));
+  return left_out.is_all ? 3 : 2;
 }
 
 void add_context(const models::Device& device) {
@@ -180,7 +230,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const std::string text = parse_fault(error) + "; see trainwatt-ops --help";
-    std::fprintf(stderr, "%s\n", error_line("trainwatt-ops", text).c_str());
+    say_on_stderr(error_line("trainwatt-ops", text));
     return 2;
   }
   if (!format.empty()) {
@@ -193,7 +243,16 @@ int run(int argc, char** argv) {
   for (std::string& argument : rest) rest_argv.push_back(argument.data());
   int rest_argc = static_cast<int>(rest_argv.size());
   benchmark::Initialize(&rest_argc, rest_argv.data());
-  if (benchmark::ReportUnrecognizedArguments(rest_argc, rest_argv.data())) return 2;
+  if (rest_argc > 1) {
+    const bool is_option = rest_argv[1][0] == '-';
+    const std::string text = fmt::format(
+        "unknown {} {}: see trainwatt-ops --help; options of Google Benchmark have "
+        "the form --benchmark_NAME=VALUE",
+        is_option ? "option" : "argument", models::cut_word(rest_argv[1]));
+    say_on_stderr(error_line("trainwatt-ops", with_code("unknown-option", text)));
+    return 2;
+  }
+  check_output_file(rest);
 
   models::DeviceOptions device_options;
   device_options.threads = options.threads;
@@ -201,11 +260,11 @@ int run(int argc, char** argv) {
   const std::unique_ptr<models::Device> device =
       models::create_device(choose_device(options.device).name, device_options);
   Stage stage(*device);
-  register_all(options, *device, stage);
+  const LeftOut left_out = register_all(options, *device, stage);
   add_context(*device);
   const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
-  return ran > 0 ? 0 : 2;  // the library has said that its filter matches none
+  return ran > 0 ? 0 : say_nothing_ran(left_out);
 }
 
 }  // namespace
@@ -216,11 +275,11 @@ int main(int argc, char** argv) {
     const int code = tw::bench::ops::run(argc, argv);
     const std::string fault = tw::bench::stdout_fault();
     if (fault.empty()) return code;
-    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-ops", fault).c_str());
+    tw::bench::say_on_stderr(tw::bench::error_line("trainwatt-ops", fault));
     return 3;
   } catch (const std::exception& error) {
     const std::string text = tw::bench::coded(error);
-    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-ops", text).c_str());
+    tw::bench::say_on_stderr(tw::bench::error_line("trainwatt-ops", text));
     const auto* known = dynamic_cast<const tw::models::Error*>(&error);
     return known != nullptr && known->failure() == tw::models::Failure::usage ? 2 : 3;
   }

@@ -57,6 +57,11 @@ std::string stdout_fault() {
   return with_code("not-written", fmt::format("standard output: {}", std::strerror(errno != 0 ? errno : EIO)));
 }
 
+void say_on_stderr(std::string_view line) {
+  const std::string text = results::text::printable(std::string(line)) + "\n";
+  std::fputs(text.c_str(), stderr);
+}
+
 std::string without_middle(const std::string& text, std::size_t width) {
   const std::size_t long_is = results::text::columns(text);
   if (long_is <= width) return text;

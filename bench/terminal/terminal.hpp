@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tw::bench {
 
@@ -12,6 +13,10 @@ std::optional<int> terminal_width(int descriptor);
 
 /// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with a code.
 std::string stdout_fault();
+
+/// A line on standard error, printable: what a name or a file contains does not change the terminal. Never throws: a
+/// standard error that is closed, full or a broken pipe leaves nowhere to say so, and no reason to end.
+void say_on_stderr(std::string_view line);
 
 /// What CLI11 prints for --help, in lines of `width` columns at most. `column`: where descriptions begin.
 std::string help_within(const std::string& help, std::size_t width, std::size_t column = 30);

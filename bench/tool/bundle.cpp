@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "bench/tool/inputs/options.hpp"
@@ -57,7 +58,7 @@ results::BundleFiles files_of(const fs::path& folder) {
 bool may_force(const fs::path& folder, const std::vector<results::Fault>& faults, bool force) {
   const std::string name = results::text::printable(folder.string());
   for (const results::Fault& fault : faults)
-    fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, results::text::printable(results::fault_line(fault)));
+    say_on_stderr(fmt::format("{}: fault[{}]: {}", name, fault.code, results::fault_line(fault)));
   if (!force)
     say_error(with_code("report-faulty", name + ": not bundled because of the faults above; with --force it is "
                                                 "bundled, and the bundle says so"));

@@ -8,11 +8,14 @@
 
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/options/plan_options.hpp"
+#include "bench/plan/options/set_points.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
+#include "models/catalog/nearest.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -57,6 +60,21 @@ std::vector<std::string> broken_rules(const RunPlan& plan) {
   return broken;
 }
 
+/// A kit holds set points as values: a share would be another value on each machine.
+void refuse_shares(const Request& request) {
+  for (const Axes& axes : request.axes)
+    for (const auto& [kind, texts] : axes.setting)
+      for (const std::string& text : texts)
+        if (text.find('%') != std::string::npos) {
+          const std::string key = std::ranges::find(setting_axes(), kind, &SettingAxis::kind)->key;
+          throw UsageError("range-unknown", key,
+                           fmt::format("{} {}: a kit holds no shares of a range, which differs between machines: give "
+                                       "a value",
+                                       key_ref(key), models::cut_word(text)))
+              .seen_in(request, &axes);
+        }
+}
+
 int freeze(const FreezeCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
@@ -71,6 +89,7 @@ int freeze(const FreezeCommand& command) {
                     "--device-class gpu or --device-class cpu",
                     command.options.suite));
   choose_class(request, "");
+  refuse_shares(request);
   refuse_existing(command.out);
   const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
   // What no run could read back is no kit; as many ranks as it names are the least that it takes.

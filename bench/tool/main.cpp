@@ -81,7 +81,7 @@ std::string unknown_word(const CLI::App& called, const CLI::App& program, const 
 
 int fail(const std::string& what, int code) {
   std::fflush(stdout);  // keeps the order of output and error in a log file
-  fmt::print(stderr, "{}\n", results::text::printable(bench::error_line("trainwatt", what)));
+  bench::say_on_stderr(bench::error_line("trainwatt", what));
   return code;
 }
 

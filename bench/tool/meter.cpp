@@ -23,6 +23,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
@@ -58,7 +59,7 @@ struct MeterCommand {
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
-void say(const std::string& what) { fmt::print(stderr, "{}: {}\n", program, results::text::printable(what)); }
+void say(const std::string& what) { say_on_stderr(fmt::format("{}: {}", program, what)); }
 
 fs::path out_folder(const std::string& wanted, const Place& place) {
   if (wanted.empty()) return utc_now("out/meter-{:%Y%m%dT%H%M%SZ}") + (place.ranks != 1 ? "-" + host_name() : "");
@@ -164,8 +165,7 @@ class Metering {
     report_.context.finished_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
     for (const std::string& warning : warnings_) report_.context.warnings.emplace_back(without_code(warning));
     print_figures();
-    for (const std::string& warning : warnings_)
-      fmt::print(stderr, "{}\n", results::text::printable(warning_line(program, warning)));
+    for (const std::string& warning : warnings_) say_on_stderr(warning_line(program, warning));
   }
 
   void warn(const char* code, const std::string& text) { warnings_.push_back(with_code(code, text)); }
@@ -318,10 +318,9 @@ int meter_command(const MeterCommand& options) {
     const Rendezvous::Held held = rendezvous->hold(place.local_rank, visible);
     in_place_of_first = held == Rendezvous::Held::reads;
     if (held == Rendezvous::Held::alone)
-      fmt::print(stderr, "{}\n",
-                 warning_line(program, with_code("no-reader",
-                                                 "the task that reads this node's meters did not start within a "
-                                                 "minute: its report will lack energy of this task")));
+      say_on_stderr(warning_line(program, with_code("no-reader",
+                                                    "the task that reads this node's meters did not start within a "
+                                                    "minute: its report will lack energy of this task")));
     if (!in_place_of_first) return run_command(options.command(), nullptr);
   }
   NewFolders folders = new_out_folder(out_folder(options.out, place), options.out.empty());
@@ -362,7 +361,7 @@ Action add_meter(CLI::App& command, const Words& words) {
     try {
       return meter_command(*options);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "{}\n", results::text::printable(error_line(program, coded(error))));
+      say_on_stderr(error_line(program, coded(error)));
       return meter_failure;
     }
   };

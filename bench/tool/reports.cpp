@@ -44,7 +44,7 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
   }
   const bool is_offer = !options.kit.empty() && !checked.is_unfinished;
   if (checked.bundle) {
-    check_offer(checked, options, found);
+    check_offer(checked, found);
   } else if (checked.report && is_offer) {
     found.notes.push_back({"offer_not_bundled", "",
                            "a report alone: it was not checked against its records.jsonl, series and environment"});
@@ -62,6 +62,7 @@ FileFindings findings_of_run(const std::string& path, CheckedReport checked, con
   found.kind = checked.bundle ? FileKind::bundle : checked.is_unfinished ? FileKind::unfinished : FileKind::report;
   found.faults = std::move(checked.found.violations), found.notes = std::move(checked.found.warnings);
   check_more(checked, options, found);
+  if (is_all && checked.bundle) check_signature(*checked.bundle, options.signers, found);  // of a series: of them all
   if (is_all && !options.kit.empty())
     if (std::optional<results::Fault> fewer = fewer_runs(options.kit, 1))
       (checked.bundle ? found.faults : found.notes).push_back(std::move(*fewer));
@@ -85,8 +86,6 @@ void add_worse(const std::vector<RuleFinding>& of_run, std::vector<RuleFinding>&
 
 /// A bundle of several runs: each of them, then whether they are runs of one plan and as many as the kit asks for.
 std::vector<FileFindings> findings_of_series(const std::string& path, Series series, const ValidateOptions& options) {
-  ValidateOptions each = options;
-  each.signers.clear();  // who hands in the runs signs all together
   FileFindings whole;
   whole.path = path, whole.kind = FileKind::series;
   whole.faults = std::move(series.found.violations), whole.notes = std::move(series.found.warnings);
@@ -95,7 +94,7 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
   for (auto& [name, bytes] : series.runs) {
     CheckedReport checked = check_report(std::move(bytes));
     if (checked.report) reports.emplace_back(name, *checked.report);
-    all.push_back(findings_of_run(path + ":" + name, std::move(checked), each, false));
+    all.push_back(findings_of_run(path + ":" + name, std::move(checked), options, false));
     whole.exit_code = std::max(whole.exit_code, all.back().exit_code);
     add_worse(all.back().rules, whole.rules);
     if (!is_consistent(all.back()))
@@ -107,7 +106,7 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
   if (!options.kit.empty())
     if (std::optional<results::Fault> fewer = fewer_runs(options.kit, series.runs.size()))
       whole.faults.push_back(std::move(*fewer));
-  whole.facts.push_back(fmt::format("a series of {} runs", series.runs.size()));
+  whole.facts.push_back("a series of " + results::text::count(series.runs.size(), "run"));
   check_signature(series.files, options.signers, whole);
   if (!whole.faults.empty()) whole.exit_code = 1;
   all.push_back(std::move(whole));

@@ -1,6 +1,5 @@
 #include "bench/tool/terminal.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,10 +32,10 @@ bool has_unicode() {
 
 }  // namespace
 
-void say_error(std::string_view text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); }
+void say_error(std::string_view text) { say_on_stderr(error_line("trainwatt", text)); }
 void say_warning(std::string_view text) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}\n", warning_line("trainwatt", text));
+  say_on_stderr(warning_line("trainwatt", text));
 }
 
 void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t text_columns) {

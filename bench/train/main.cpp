@@ -34,7 +34,7 @@ namespace tw::bench {
 namespace {
 
 void say(const comm::Job& job, const std::string& text) {
-  if (job.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", text.c_str());
+  if (job.is_root()) say_on_stderr("trainwatt-train: " + text);
 }
 
 /// Understands arguments and config on all ranks alike, or throws Stop on all of them (collective). nullopt: text was
@@ -125,8 +125,7 @@ Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int
   });
   // Read once, for all: a file on one node's disk or standard input is enough.
   on_root(job, [&] {
-    if (!asked.options.config.empty() && !given.resumes_alone)
-      asked.config = read_config_text(asked.options.config);
+    if (!asked.options.config.empty() && !given.resumes_alone) asked.config = read_config_text(asked.options.config);
   });
   asked.config = job.broadcast(asked.config);
   return asked;
@@ -141,8 +140,7 @@ RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) 
   });
   std::string ranges;
   on_root(job, [&] {
-    if (has_shares(request))
-      ranges = pack_ranges(abilities_here({}, power::find_knobs({asked.options.site})).knobs);
+    if (has_shares(request)) ranges = pack_ranges(abilities_here({}, power::find_knobs({asked.options.site})).knobs);
   });
   ranges = job.broadcast(ranges);
   RunPlan plan;
@@ -174,8 +172,7 @@ int export_step(comm::Job& job, models::Device& device, const RunPlan& plan, con
   if (!job.is_root()) return exit_good;
   std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(),
               options.export_step.c_str());
-  if (!left_out.empty())
-    std::fprintf(stderr, "%s\n", warning_line("trainwatt-train", with_code("export-incomplete", left_out)).c_str());
+  if (!left_out.empty()) say_on_stderr(warning_line("trainwatt-train", with_code("export-incomplete", left_out)));
   return exit_good;
 }
 
@@ -232,7 +229,7 @@ int main(int argc, char** argv) {
   std::optional<tw::power::Guardian> guardian;
   std::unique_ptr<tw::comm::Job> job;
   const auto say = [](const std::string& text) {
-    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-train", text).c_str());
+    tw::bench::say_on_stderr(tw::bench::error_line("trainwatt-train", text));
   };
   /// The exit code, or that of a standard output that is full.
   const auto arrived = [&](int code) -> int {

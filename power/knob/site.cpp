@@ -352,7 +352,8 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
     if (!site.is_object()) throw std::runtime_error("is not an object with a list \"knobs\"");
     for (const auto& [key, value] : site.items())
       if (is_nearly_knobs(key)) throw std::runtime_error("\"" + key + "\" is an unknown key: did you mean \"knobs\"?");
-    const Json knobs = site.value("knobs", Json::array());
+    if (!site.contains("knobs")) throw std::runtime_error("has no list \"knobs\": name the site's commands in it");
+    const Json& knobs = site["knobs"];
     if (!knobs.is_array()) throw std::runtime_error("\"knobs\" is not a list");
     for (std::size_t i = 0; i < knobs.size(); ++i) {
       place = file.string() + ": /knobs/" + std::to_string(i);

@@ -1,7 +1,9 @@
 #include "power/meter/watch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "power/meter/energy_meter.hpp"
@@ -81,8 +83,9 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
 }
 
 std::string stood_still(const std::string& counter, const Watched& seen) {
-  return counter + " stood still at " + std::to_string(seen.last) + " for " + std::to_string(seen.period_seconds) +
-         " s";
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.3g", seen.period_seconds);
+  return counter + " stood still at " + std::to_string(seen.last) + " for " + seconds.data() + " s";
 }
 
 }  // namespace tw::power

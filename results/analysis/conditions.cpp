@@ -69,9 +69,14 @@ void judge_found(const Setting& setting, const std::function<void(Flag)>& flag) 
   }
 }
 
+/// "2.80 s into"; the first reading of a trial takes microseconds, and is "at the start of" it.
+std::string when(double seconds) {
+  constexpr double start = 0.01;
+  return seconds < start ? "at the start of" : text::significant(seconds) + " s into";
+}
+
 /// What read back otherwise along the trial, or could not be read back.
-void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
-                   const std::function<void(Flag)>& flag) {
+void judge_changes(const Trial& trial, const std::string& number, Verdict& v, const std::function<void(Flag)>& flag) {
   if (!trial.setting_changes) return;
   for (const SettingChange& change : *trial.setting_changes) {
     if (!change.found) {
@@ -82,7 +87,7 @@ void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
       flag(Flag::not_applied);
       v.reasons.push_back("not_applied: " + change.setting + " of " + change.domain + " on " + change.host +
                           ": another program changed " + change.expected + " to " + *change.found + "; seen " +
-                          text::significant(change.time_s) + " s into trial " + number);
+                          when(change.time_s) + " trial " + number);
     }
   }
 }
@@ -136,8 +141,8 @@ void judge_conditions(Record& record) {
         if (row.accepted->name.empty() && within) continue;
         flag(Flag::not_applied);
         // A cap that binds is expected where caps are swept.
-        const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
-                                            : name == "cpu_frequency_mhz" && has_cpu_cap;
+        const bool held_back =
+            is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0 : name == "cpu_frequency_mhz" && has_cpu_cap;
         if (held_back && off < 0) continue;
         v.reasons.push_back("not_applied: " + where + ": " + text::observed(*row.observed) + " under load");
       }

@@ -86,6 +86,7 @@ void check_prices(const Json& json, const Json& schema) {
   const auto systems = json.find("systems");
   if (systems == json.end() || !systems->is_object()) return;  // the schema says so
   for (const auto& [name, row] : systems->items()) {
+    if (name.empty()) fail("/systems/", "has no name: name the kind of node");
     if (!row.is_object()) continue;
     known(row, schema["definitions"]["system"]["properties"], "/systems/" + name);
     const bool rented = row.contains("rent_per_month"), bought = row.contains("capex");
@@ -132,6 +133,9 @@ void check_rules(const Json& json, const Json& schema) {
       fail(where, "has neither most_below nor most_above");
     if (*kind == std::string("value") && !rule.contains("at_least") && !rule.contains("at_most"))
       fail(where, "has neither at_least nor at_most");
+    if (rule.contains("at_least") && rule.contains("at_most") && rule["at_least"].is_number() &&
+        rule["at_most"].is_number() && rule["at_least"].get<double>() > rule["at_most"].get<double>())
+      fail(where, "has at_least above at_most, which no value can keep");
   }
 }
 

@@ -41,7 +41,7 @@ std::string turned_input(const std::string& name) {
 
 namespace {
 std::string change_of(double cost, const Sensitivity& one) {
-  return one.cost_base > 0 ? fmt::format("{:+.1f} %", 100 * (cost / one.cost_base - 1)) : "of nothing";
+  return one.cost_base > 0 ? fmt::format("{:+.1f} %", 100 * (cost / one.cost_base - 1)) : "the cost is 0";
 }
 }  // namespace
 

@@ -62,6 +62,17 @@ class Faults(Case):
     def test_sigusr1(self):
         self.ended_by(signal.SIGUSR1)
 
+    def test_sighup(self):
+        """The terminal was closed."""
+        self.ended_by(signal.SIGHUP)
+
+    def test_sighup_under_nohup(self):
+        process = self.start_sweep(command=["nohup"])
+        os.kill(process.pid, signal.SIGHUP)
+        out, err = process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, 0, out + err)
+        self.assertEqual(len(self.report()["records"]), 2)
+
     def test_a_killed_run_is_put_back_by_its_guardian(self):
         for number in (signal.SIGKILL, signal.SIGSEGV):
             with self.subTest(number):

@@ -1,4 +1,4 @@
-"""What the programs print on a terminal of 80 columns."""
+"""What the programs print on a terminal of 80 columns, and that they work where nothing can be printed."""
 import fcntl
 import os
 import pty
@@ -8,9 +8,40 @@ import subprocess
 import termios
 import unittest
 
-from support import BIN, HANG, Case, environment
+from support import BIN, HANG, Case, environment, said_codes
 
 COLUMNS = 80
+
+
+class StandardError(Case):
+    """Errors and warnings go to standard error, which may be closed, full, or a pipe that nobody reads any more."""
+
+    def ended(self, error, program, *args):
+        process = subprocess.run([str(BIN / program), *map(str, args)], stdout=subprocess.DEVNULL, stderr=error, timeout=HANG,
+                                 env=environment(), preexec_fn=(lambda: os.close(2)) if error is None else None)
+        return process.returncode
+
+    def test_what_cannot_be_printed_ends_no_program(self):
+        reader, broken = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, broken)
+        full = os.open("/dev/full", os.O_WRONLY)
+        self.addCleanup(os.close, full)
+        for number, error in enumerate((None, full, broken)):
+            with self.subTest(number):
+                if error != broken:  # whose writer is ended by SIGPIPE, unless it ignores that
+                    self.assertEqual(self.ended(error, "trainwatt", "show", self.folder / "none.json"), 2)
+                    self.assertEqual(self.ended(error, "trainwatt-train", "--no-such-option"), 2)
+                out = self.folder / f"metered-{number}"
+                self.assertEqual(self.ended(error, "trainwatt", "meter", "--out", out, "--", "sh", "-c", "exit 7"), 7)
+                self.assertTrue((out / "report.json").exists())
+
+    def test_what_an_option_contains_does_not_reach_the_terminal(self):
+        process = subprocess.run([str(BIN / "trainwatt-train"), "--model", "a\x1b[31m\nb"], capture_output=True, text=True,
+                                 timeout=HANG, env=environment())
+        self.assertEqual((process.returncode, process.stderr.count("\n")), (2, 1), process.stderr)
+        self.assertNotIn("\x1b", process.stderr)
+        self.assertEqual(said_codes(process.stderr), ["unknown-name"])
 
 
 class Terminal(Case):

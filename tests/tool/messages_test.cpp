@@ -292,6 +292,25 @@ TEST(Tool, WhatDoesNotArriveIsAnError) {
   }
 }
 
+/// A CSV file of another day, or of another kind.
+TEST(Tool, AFacilityFileThatDoesNotFitSaysWhy) {
+  const std::string prices = file_with(R"({"currency": "EUR", "systems": {"x": {"rent_per_month": 0}}})", "-prices"),
+                    csv = file_with("time,watts\n1,100\n2,100\n", "-csv");
+  const auto cost = [&] { return run({"cost", fixtures + "/good.json", "--prices", prices, "--facility-csv", csv}); };
+  expect_refused(cost(), "error[bad-power-file]: " + csv + " ends ");
+  EXPECT_NE(cost().err.find(" days before the window's end\n"), std::string::npos) << cost().err;
+  std::ofstream(csv, std::ios::trunc) << "a;b\n";
+  expect_refused(cost(), "error[bad-power-file]: " + csv + ":1: the header ");
+  EXPECT_TRUE(cost().err.ends_with("not \"a;b\"\n")) << cost().err;
+  const Outcome free = run({"cost", fixtures + "/good.json", "--prices", prices});
+  EXPECT_EQ(free.code, 0) << free.err;
+  EXPECT_NE(free.out.find("the cost is 0"), std::string::npos) << free.out;
+  std::ofstream(prices, std::ios::trunc) << R"({"currency": "EUR", "systems": {"": {"rent_per_month": 0}}})";
+  expect_refused(run({"cost", fixtures + "/good.json", "--prices", prices}),
+                 "error[bad-prices]: " + prices + ": /systems/: ");
+  std::remove(prices.c_str()), std::remove(csv.c_str());
+}
+
 TEST(Tool, WrongFoldersAndMissingNames) {
   const std::string folder = testing::TempDir() + "trainwatt-folder-" + std::to_string(getpid()),
                     report = folder + "/report.json";
@@ -302,6 +321,11 @@ TEST(Tool, WrongFoldersAndMissingNames) {
   expect_refused(run({"compare", "A=", report}), "error[bad-value]: ");
   expect_refused(run({"compare", "A=" + report + ",", report}), "error[bad-value]: ");
   expect_refused(run({"freeze", "-o", folder + "/kit.json"}), "error[no-model]: nothing to freeze: ");
+  expect_refused(run({"freeze", "--model", "gpt2-tiny", "--cpu-power-limit", "60%", "-o", folder + "/kit.json"}),
+                 "error[range-unknown]: --cpu-power-limit 60%: ");
+  const Outcome unwritten = run({"html", report, "-o", report + "/page.html"});
+  EXPECT_EQ(unwritten.code, 3);
+  EXPECT_EQ(unwritten.err.find("trainwatt: error[not-written]: " + report + "/page.html: "), 0u) << unwritten.err;
   std::filesystem::remove_all(folder);
 }
 

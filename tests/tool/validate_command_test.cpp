@@ -255,6 +255,30 @@ TEST(Tool, ARunUnderTwoNamesIsNoOfferOfTwo) {
   std::filesystem::remove_all(folder);
 }
 
+/// The last line is of the whole bundle. A series is signed as a whole: its runs have nothing to say of signatures.
+TEST(Tool, ASeriesOfRejectedRunsIsRejected) {
+  const std::string folder = folder_of_runs("rejected", {1}), offer = folder + "/offer.tar.zst";
+  const tw::results::Report report = tw::results::report_from_json(contents(folder + "/run-1/report.json"));
+  std::ofstream lines(folder + "/run-1/records.jsonl");
+  for (const tw::results::Record& record : report.records) lines << tw::results::to_json_line(record) << "\n";
+  lines.close();
+  ASSERT_EQ(run({"bundle", folder, "-o", offer, "--force"}).code, 0);
+  const Outcome shown = run({"validate", offer});
+  EXPECT_EQ(shown.code, 1) << shown.err;
+  EXPECT_NE(flat(shown.out).rfind("a series of 1 run signature: none rejected: "), std::string::npos) << shown.out;
+  const nlohmann::json files = nlohmann::json::parse(run({"validate", "--json", offer}).out).at("files");
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].at("kind"), "series");
+  EXPECT_EQ(files[1].at("exit_code"), 1);
+  const auto signatures = [](const nlohmann::json& file) {
+    return std::ranges::count_if(
+        file.at("facts"), [](const nlohmann::json& fact) { return fact.get<std::string>().starts_with("signature"); });
+  };
+  EXPECT_EQ(signatures(files[0]), 0);
+  EXPECT_EQ(signatures(files[1]), 1);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tool, ARunUnderAnotherNumberIsNotCompared) {
   const auto said = [](const std::vector<int>& indices) {
     const std::string folder = folder_of_runs("renamed", indices);

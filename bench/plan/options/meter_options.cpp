@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/usage_error.hpp"
 #include "power/sources/external/source.hpp"
@@ -12,9 +10,11 @@ namespace tw::bench {
 
 power::MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
                                   const std::string& host, bool is_one_node) {
-  if (estimate_watts && !(std::isfinite(*estimate_watts) && *estimate_watts > 0))
-    throw UsageError("bad-value", "estimate_watts",
-                     fmt::format("--estimate-watts {}: must be above 0 W", *estimate_watts));
+  constexpr double most_watts = 1e7;  // as of a site's own meter
+  if (estimate_watts && !(*estimate_watts > 0 && *estimate_watts <= most_watts))
+    throw UsageError(
+        "bad-value", "estimate_watts",
+        fmt::format("--estimate-watts {}: must be above 0 W (maximum {:.0f})", *estimate_watts, most_watts));
   power::MeterOptions options;
   options.estimate_watts = estimate_watts;
   if (energy_csv.empty()) return options;

@@ -44,7 +44,9 @@ std::vector<std::optional<double>> parse_set_points(power::KnobKind kind, const 
                                   : fmt::format("unknown governor: did you mean '{}'?", close));
   }
   if (text.find('%') != std::string::npos)
-    throw bad_value(key, text, "this node does not report the range: give a value");
+    throw UsageError(
+        "range-unknown", key,
+        fmt::format("{} {}: the range is not known here: give a value", key_ref(key), models::cut_word(text)));
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() == 1) return {number(key, text, parts[0])};
   if (parts.size() != 3) throw bad_value(key, text, "must be a number, minimum:maximum:step, or found");

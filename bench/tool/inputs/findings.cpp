@@ -62,7 +62,8 @@ std::string verdict(const FileFindings& found) {
   const std::vector<std::string> broken = rules_in(found, results::RunRuleState::broken),
                                  open = rules_in(found, results::RunRuleState::not_checkable);
   const std::size_t all = broken.size() + rules_in(found, results::RunRuleState::kept).size();
-  const bool is_offer = std::ranges::any_of(found.faults, is_of_rules);  // of a report on its own they are notes
+  // Of a report on its own they are notes. Of a series they are faults of its runs, each of which says so.
+  const bool is_offer = found.kind == FileKind::series || std::ranges::any_of(found.faults, is_of_rules);
   if (!broken.empty() && is_offer)
     return fmt::format("rejected: {} of {} rules broken ({}); {}", broken.size(), all, fmt::join(broken, ", "), words);
   if (!broken.empty())

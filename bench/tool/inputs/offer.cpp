@@ -118,7 +118,7 @@ std::vector<results::Fault> offer_faults(const std::vector<results::Report>& run
   return faults;
 }
 
-void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
+void check_offer(const CheckedReport& checked, FileFindings& found) {
   if (checked.report) {  // check_report has said why not
     const results::Report report = results::printable(*checked.report);
     std::vector<std::string> hosts;
@@ -135,7 +135,6 @@ void check_offer(const CheckedReport& checked, const ValidateOptions& options, F
                                    : "none"));
     check_rules(*checked.report, true, found);
   }
-  check_signature(*checked.bundle, options.signers, found);
 }
 
 }  // namespace tw::bench::tool

@@ -12,8 +12,8 @@ namespace tw::bench::tool {
 
 struct ValidateOptions {
   std::vector<std::string> paths;
-  std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
-  std::string kit;      ///< the kit that the runs are of; empty: any plan
+  std::string signers;   ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
+  std::string kit;       ///< the kit that the runs are of; empty: any plan
   bool verbose = false;  ///< each run rule, too
   bool json = false;     ///< findings_json()
 };
@@ -36,8 +36,7 @@ void check_rules(const results::Report& report, bool is_offer, FileFindings& fou
 /// empty: it is not checked.
 void check_signature(const results::BundleFiles& files, const std::string& signers, FileFindings& found);
 
-/// Adds what a bundle says of itself (program, suite, kit, hosts, records, signature), and what is wrong with it as an
-/// offer.
-void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found);
+/// Adds what a bundle says of itself (program, suite, kit, hosts, records), and what is wrong with it as an offer.
+void check_offer(const CheckedReport& checked, FileFindings& found);
 
 }  // namespace tw::bench::tool

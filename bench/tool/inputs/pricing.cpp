@@ -105,7 +105,9 @@ Measured measured_pue(std::span<const results::Report> runs, const std::string& 
     return {pue, source};
   } catch (const UsageError&) {
     throw;
-  } catch (const std::exception& error) {  // names the file
+  } catch (const std::system_error& error) {  // names the file
+    throw UsageError("bad-power-file", power::external::words_of(error));
+  } catch (const std::exception& error) {  // likewise
     throw UsageError("bad-power-file", error.what());
   }
 }
@@ -172,9 +174,8 @@ std::optional<results::CostReport> cost_of_one(const PriceOptions& options, cons
     for (const std::string& value : *values)
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
   const results::PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
-  return with_named_errors(path, [&] {
-    return results::cost_of(report, prices->currency, row, options.sensitivity_percent / 100);
-  });
+  return with_named_errors(
+      path, [&] { return results::cost_of(report, prices->currency, row, options.sensitivity_percent / 100); });
 }
 
 }  // namespace tw::bench::tool

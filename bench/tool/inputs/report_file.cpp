@@ -14,6 +14,7 @@
 
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/check.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "results/record/text.hpp"
@@ -55,9 +56,7 @@ void say_first(const std::string& path, const std::vector<std::string>& lines, b
   if (lines.empty()) return;
   const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
   const std::string text = fmt::format("{}: {}{}; see trainwatt validate {}", path, lines.front(), more, path);
-  fmt::print(stderr, "{}\n",
-             results::text::printable(warning_line(
-                 "trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text))));
+  say_on_stderr(warning_line("trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text)));
 }
 
 }  // namespace
@@ -175,9 +174,9 @@ results::Order parse_order(const SortOptions& options, const std::vector<results
   return merit == nullptr ? results::Order{nullptr, {}, by_axes} : results::order_by(*merit, scope, records);
 }
 
-std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error,
+std::string why_not_written(const std::filesystem::path& path, const std::system_error& error,
                             const std::string& option) {
-  return fmt::format("{}: cannot be written: {}: {} with {}", folder.string(), error.code().message(),
+  return fmt::format("{}: cannot be written: {}: {} with {}", path.string(), error.code().message(),
                      is_full_disk(error.code().value()) ? "free space, or choose another folder"
                                                         : "choose a folder that you can write to",
                      option);
@@ -189,7 +188,7 @@ void write_out(const std::filesystem::path& file, const std::string& bytes) {
     results::create_folders(folder);
     results::write_atomically(file, bytes);
   } catch (const std::system_error& error) {
-    throw EnvironmentError("not-written", why_not_written(folder.empty() ? "." : folder, error, "-o"));
+    throw EnvironmentError("not-written", why_not_written(file, error, "-o"));
   }
 }
 

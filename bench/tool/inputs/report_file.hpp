@@ -57,7 +57,7 @@ auto with_text_of(const std::string& option, const std::string& path, InputKind 
 }
 
 struct LoadedReport {
-  results::Report report;    ///< of an unfinished run the records alone
+  results::Report report;                       ///< of an unfinished run the records alone
   bool is_unfinished = false, is_torn = false;  ///< torn: its last line was cut off
   results::Validation validation;
 };
@@ -86,7 +86,7 @@ results::Scope parse_scope(const std::string& name);
 results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records);
 
 /// "out: cannot be written: No space left on device: free space, or choose another folder with -o"; `option`: "-o".
-std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error,
+std::string why_not_written(const std::filesystem::path& path, const std::system_error& error,
                             const std::string& option);
 /// Writes the file that -o names atomically, and creates missing folders. Throws EnvironmentError if that fails.
 void write_out(const std::filesystem::path& file, const std::string& bytes);

@@ -12,6 +12,7 @@
 
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/offer.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
@@ -207,7 +208,7 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
 
 int code_of(const results::Comparison& comparison) {
   constexpr int nothing = 4;
-  const auto say = [](const std::string& text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); };
+  const auto say = [](const std::string& text) { say_on_stderr(error_line("trainwatt", text)); };
   if (!comparison.compared) {
     std::string text = "nothing could be compared: " + comparison.answer.front();
     const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };

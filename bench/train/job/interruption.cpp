@@ -47,7 +47,11 @@ void note_signals_in(int fd, const char* line) {
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
+    struct sigaction found {};
+    const bool is_nohup = signal == SIGHUP && sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+    if (!is_nohup) sigaction(signal, &action, nullptr);
+  }
 }
 
 void stop_if_interrupted(comm::Job& job) {

@@ -1,4 +1,5 @@
-// Signals that end a run: SIGINT, SIGTERM and SIGUSR1 are looked at between steps.
+// Signals that end a run: SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it was ignored, as under nohup) are looked at
+// between steps.
 #pragma once
 
 #include <cstdint>

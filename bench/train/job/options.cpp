@@ -81,21 +81,27 @@ std::string fingerprint(const Options& options) {
 
 namespace {
 
+/// From 1 to `most`, also of a number that no integer type holds. What is no whole number at all, CLI11 refuses.
+OptionCheck whole_in(std::int64_t most) {
+  return [most](const std::string& text) {
+    const bool is_whole = text.find_first_not_of("0123456789", text.find_first_of("+-") == 0 ? 1 : 0) == text.npos;
+    return is_whole ? number_in(1, static_cast<double>(most))(text) : std::string();
+  };
+}
+
 void add_launch_option(CLI::App& app, const LaunchOption& option, Options& options) {
   std::visit(
       [&](const auto field) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(options.*field)>, bool>)
+        using T = std::decay_t<decltype(options.*field)>;
+        if constexpr (std::is_same_v<T, bool>) {
           app.add_flag(option.name, options.*field, option.help)->group(option.group);
-        else
-          app.add_option(option.name, options.*field, option.help)->group(option.group);
+        } else {
+          CLI::Option* added = app.add_option(option.name, options.*field, option.help)->group(option.group);
+          if constexpr (std::is_same_v<T, std::optional<std::int64_t>>) added->check(whole_in(most_runs));
+          if constexpr (std::is_same_v<T, int>) added->check(whole_in(most_threads()));
+        }
       },
       option.field);
-}
-
-void check_whole(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most)
-    throw UsageError("bad-value", value < 1 ? fmt::format("{} {}: value too small (minimum 1)", name, value)
-                                            : fmt::format("{} {}: value too large (maximum {})", name, value, most));
 }
 
 std::vector<std::string> known_devices() {
@@ -104,12 +110,10 @@ std::vector<std::string> known_devices() {
   return devices;
 }
 
-void check_values(const CLI::App& app, const Options& options) {
-  if (app.count("--threads") > 0) check_whole("--threads", options.threads, most_threads());
+void check_values(const Options& options) {
   if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
     throw UsageError("bad-value",
                      fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
-  if (options.run_index) check_whole("--run-index", *options.run_index, most_runs);
   if (const std::vector<std::string> devices = known_devices();
       std::ranges::find(devices, options.device) == devices.end())
     throw_unknown("device", options.device, devices);
@@ -185,7 +189,7 @@ ParseResult parse_options(int argc, char** argv) {
     app.parse(argc, argv);
     if (!format.empty())
       return {std::nullopt, 0, describe(app, format, results::program_info("").version, words_of_options())};
-    check_values(app, options);
+    check_values(options);
     if (!options.export_step.empty())
       refuse_with("--export-step", {{"--target", options.given.contains("target")}, {"--dry-run", options.dry_run}});
     check_resume(app, options);

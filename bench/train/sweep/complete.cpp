@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/verdict.hpp"
@@ -70,9 +71,10 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
     const results::Report report = report_of(path, text.str(), its);
     if (!results::missing_points(report).empty()) return;
     code = exit_code_of(report);
-    std::fprintf(stderr, "trainwatt-train: %s is complete: all points are measured\n", sweep.folder.path().c_str());
+    say_on_stderr(
+        fmt::format("trainwatt-train: {} is complete: all points are measured", sweep.folder.path().string()));
     if (const std::string refused = why_refused(report); !refused.empty())
-      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", refused).c_str());
+      say_on_stderr(error_line("trainwatt-train", refused));
     std::printf("report: %s\n", path.c_str());
     std::fflush(stdout);
   });

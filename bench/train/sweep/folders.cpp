@@ -66,8 +66,8 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
 
 std::string shell_word(const fs::path& path) {
   const std::string text = path.string();
-  const bool is_plain = std::ranges::all_of(
-      text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
+  const bool is_plain =
+      std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
   if (is_plain) return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -107,8 +107,8 @@ RunFolder::RunFolder(comm::Job& job, const fs::path& resume) : job_(job) {
     std::error_code error;
     const bool is_there = fs::exists(resume, error);
     if (error)
-      throw UsageError("cannot-read", fmt::format("--resume {}: {}: choose a folder that you may read",
-                                                  resume.string(), error.message()));
+      throw UsageError("cannot-read", fmt::format("--resume {}: {}: choose a folder that you may read", resume.string(),
+                                                  error.message()));
     if (!is_there) return;
     const bool is_run = holds_run(resume);
     lock_.emplace(resume);
@@ -157,9 +157,10 @@ std::string RunFolder::how_to_go_on() const {
 }
 
 Stop RunFolder::not_written(const char* file, const std::system_error& error, const std::string& what_is_left) const {
-  std::string text = fmt::format("{} cannot be written", (path_ / file).string());
-  if (!what_is_left.empty()) text += "; " + what_is_left;
-  return {exit_environment, "not-written", fmt::format("{}: {}{}", text, error.what(), how_to_go_on())};
+  const std::string left = what_is_left.empty() ? "" : "; " + what_is_left;
+  return {exit_environment, "not-written",
+          fmt::format("{} cannot be written: {}{}{}", (path_ / file).string(), error.code().message(), left,
+                      how_to_go_on())};
 }
 
 RunFolder::~RunFolder() {

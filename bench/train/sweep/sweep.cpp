@@ -23,6 +23,7 @@
 #include "bench/plan/plan.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/job/slurm.hpp"
 #include "bench/train/node/busy_nodes.hpp"
@@ -154,7 +155,7 @@ class Run {
     }
     if (ended) return say_end(*ended, unwritten, as_found);
     if (const std::string refused = job_.is_root() ? why_refused(report_) : ""; !refused.empty())
-      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", refused).c_str());
+      say_on_stderr(error_line("trainwatt-train", refused));
     const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
     return as_found ? code : exit_environment;
   }
@@ -173,13 +174,11 @@ class Run {
   /// What ended the run early, and what to do; its exit code.
   int say_end(const Stop& ended, const std::optional<Stop>& unwritten, bool as_found) const {
     if (!job_.is_root()) return as_found ? ended.code() : exit_environment;
-    const auto say = [](const std::string& text) {
-      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", text).c_str());
-    };
+    const auto say = [](const std::string& text) { say_on_stderr(error_line("trainwatt-train", text)); };
     say(interrupted_);
     if (unwritten) say(unwritten->what());
     if (!report_.records.empty() || ended.code() == exit_interrupted)
-      std::fprintf(stderr, "trainwatt-train: continue with %s\n", resume_command(report_.context, out_).c_str());
+      say_on_stderr("trainwatt-train: continue with " + resume_command(report_.context, out_));
     if (!as_found)
       say(with_code("not-restored", "some settings could not be restored (see above): run trainwatt restore"));
     return as_found ? ended.code() : exit_environment;

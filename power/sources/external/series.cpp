@@ -1,10 +1,12 @@
 #include "power/sources/external/series.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 
@@ -118,6 +120,17 @@ void Series::open_hole(const std::string& cause) {
     holes_.back().end = never;
   else
     holes_.push_back({last_time_.value_or(-never), never, cause});
+}
+
+/// "2.5 s", "3 days": a file of another day is off by days.
+std::string duration(double seconds) {
+  constexpr double day = 86400;
+  std::array<char, 32> text{};
+  if (seconds < day)
+    std::snprintf(text.data(), text.size(), "%.4g s", seconds);
+  else
+    std::snprintf(text.data(), text.size(), "%.0f days", seconds / day);
+  return text.data();
 }
 
 constexpr double most_watts = 1e7;  // of what a meter may feed: the largest racks take a tenth of a megawatt
@@ -264,18 +277,17 @@ double Series::joules_of_window(double from, double to) const {
     if (hole.begin < to && from < hole.end) throw WindowUnknown("lost", hole.cause);
   if (points_.size() < 2) throw WindowUnknown("not_covered", name + ": fewer than two points");
   if (from < points_.front().time)
-    throw WindowUnknown(
-        "not_covered", name + " begins " + std::to_string(points_.front().time - from) + " s after the window's begin");
+    throw WindowUnknown("not_covered",
+                        name + " begins " + duration(points_.front().time - from) + " after the window's begin");
   if (to > points_.back().time)
     throw WindowUnknown("not_covered",
-                        name + " ends " + std::to_string(to - points_.back().time) + " s before the window's end");
+                        name + " ends " + duration(to - points_.back().time) + " before the window's end");
   const double longest = 3 * interval_seconds();
   for (std::size_t i = 1; i < points_.size(); ++i) {
     const double begin = points_[i - 1].time, end = points_[i].time;
     if (begin < to && from < end && end - begin > longest)
-      throw WindowUnknown("gap", name + ": no point for " + std::to_string(end - begin) +
-                                     " s, more than three times the " + std::to_string(longest / 3) +
-                                     " s between two points");
+      throw WindowUnknown("gap", name + ": no point for " + duration(end - begin) + ", more than three times the " +
+                                     duration(longest / 3) + " between two points");
   }
   return joules(from, to);
 }
@@ -286,6 +298,13 @@ double Series::longest_interval_seconds(double from, double to) const {
     if (points_[i - 1].time < to && from < points_[i].time)
       longest = std::max(longest, points_[i].time - points_[i - 1].time);
   return longest;
+}
+
+std::string words_of(const std::system_error& error) {
+  std::string words = error.what();
+  const std::string stray = ": " + error.code().message();
+  if (error.code() == std::errc::invalid_argument && words.ends_with(stray)) words.resize(words.size() - stray.size());
+  return words;
 }
 
 }  // namespace tw::power::external

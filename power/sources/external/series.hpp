@@ -78,4 +78,7 @@ class Series {
   std::vector<Hole> holes_;
 };
 
+/// What a Series threw. A fault of the file is described in full, so "Invalid argument" is left out behind it.
+std::string words_of(const std::system_error& error);
+
 }  // namespace tw::power::external

@@ -23,14 +23,6 @@ double wall_offset_seconds() {
   return wall - seconds_of(before + (after - before) / 2);
 }
 
-/// What is wrong with the series is said in full: "Invalid argument" behind it would be none of its words.
-std::string words_of(const std::system_error& error) {
-  std::string words = error.what();
-  const std::string stray = ": " + error.code().message();
-  if (error.code() == std::errc::invalid_argument && words.ends_with(stray)) words.resize(words.size() - stray.size());
-  return words;
-}
-
 class ExternalMeter : public SensorMeter {
  public:
   ExternalMeter(external::Series series, double wait_seconds)
@@ -68,7 +60,7 @@ class ExternalMeter : public SensorMeter {
         try {
           series_.refresh();
         } catch (const std::system_error& error) {
-          throw WindowUnknown("lost", words_of(error));
+          throw WindowUnknown("lost", external::words_of(error));
         }
         const bool covered = !series_.points().empty() && series_.points().back().time >= wall(to.time);
         if (covered || Clock::now() >= limit) {
@@ -143,7 +135,7 @@ std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& 
     }
   } catch (const std::system_error& error) {
     sysfs::explain(error, finding);
-    finding.detail = words_of(error);
+    finding.detail = external::words_of(error);
     if (finding.reason == "permission") finding.grant = "chmod a+r " + file.string();
   }
   return MeterFinding::only(std::move(finding));

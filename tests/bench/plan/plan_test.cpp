@@ -403,9 +403,10 @@ TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
 
 TEST(OptionsParsing, NumbersOutOfRangeAreRefused) {
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-           {"--threads", "0"}, {"--threads", "-2"}, {"--threads", "100000"}, {"--bucket-mib", "nan"}, {"--bucket-mib", "1e30"},
-           {"--bucket-mib", "1e-9"}, {"--seed", "-1"}, {"--trials", "0"}, {"--trials", "4294967297"}, {"--warmup", "-5"},
-           {"--window", "inf"}, {"--window", "0"}, {"--window", "nan"}, {"--steps", "0"}}) {
+           {"--threads", "0"}, {"--threads", "-2"}, {"--threads", "+100000"}, {"--threads", "99999999999999999999999"},
+           {"--bucket-mib", "nan"}, {"--bucket-mib", "1e30"}, {"--bucket-mib", "1e-9"}, {"--seed", "-1"},
+           {"--trials", "0"}, {"--trials", "4294967297"}, {"--warmup", "-5"}, {"--window", "inf"},
+           {"--window", "0"}, {"--window", "nan"}, {"--steps", "0"}}) {
     std::vector<std::string> words = {"--model", "gpt2-tiny"};
     words.insert(words.end(), more.begin(), more.end());
     const std::string text = refusal(words);

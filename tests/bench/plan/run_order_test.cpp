@@ -73,8 +73,10 @@ TEST(RunOrder, TheNumberOfRunsIsNotInThePlansHash) {
 
 TEST(RunOrder, ALaunchIsOneRun) {
   EXPECT_NE(refusal({"--model", "gpt2-tiny", "--repeat", "5"}).find("[repeat-by-script]"), std::string::npos);
-  for (const char* index : {"0", "1001"})
-    EXPECT_NE(refusal({"--model", "gpt2-tiny", "--run-index", index}).find("--run-index"), std::string::npos);
+  for (const char* index : {"0", "1001", "99999999999999999999999"})  // the value as it was given
+    EXPECT_EQ(refusal({"--model", "gpt2-tiny", "--run-index", index})
+                  .find(std::string("[bad-value] --run-index ") + index + ": value too "),
+              0u);
 }
 
 }  // namespace

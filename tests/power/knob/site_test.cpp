@@ -224,6 +224,8 @@ TEST_F(SiteTest, WhatIsWrongIsNamed) {
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": 5}])", "\"values\" is not a list");
   std::ofstream(base / "site.json") << "[]";
   EXPECT_NE(wrong_file(base / "site.json").find("is not an object"), std::string::npos);
+  std::ofstream(base / "site.json") << R"({"psu": "titanium"})";
+  EXPECT_EQ(wrong_file(base / "site.json").find((base / "site.json").string() + ": has no list \"knobs\""), 0u);
   std::ofstream(base / "site.json") << "{\n \"knobs\" [";
   EXPECT_EQ(wrong_file(base / "site.json"), (base / "site.json").string() + ": is not JSON: look at line 2");
   for (const char* key : {"knob", "Knobs", "konbs", "knops"}) {

@@ -55,6 +55,9 @@ TEST(Watch, ACounterThatStandsStillIsSaidSo) {
   EXPECT_FALSE(seen.moved());
   EXPECT_GE(seen.period_seconds, 0.01);
   EXPECT_EQ(stood_still("energy", seen).find("energy stood still at 5"), 0u);
+  Watched long_seen = seen;
+  long_seen.period_seconds = 2.0322;
+  EXPECT_EQ(stood_still("energy", long_seen), "energy stood still at 5 for 2.03 s");
 }
 
 }  // namespace

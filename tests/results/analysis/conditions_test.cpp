@@ -97,6 +97,13 @@ TEST(Conditions, ASetPointThatSomebodyElseChangesInATrialIsNotApplied) {
   EXPECT_NE(foreign.verdict.reasons[0].find("requested_mw = 700000"), std::string::npos) << foreign.verdict.reasons[0];
   EXPECT_NE(foreign.verdict.reasons[0].find("trial 2"), std::string::npos) << foreign.verdict.reasons[0];
   EXPECT_EQ(foreign.summary.samples_per_s->count, static_cast<int>(foreign.trials.size()) - 1) << "it enters no mean";
+  EXPECT_NE(foreign.verdict.reasons[0].find("; seen 0.500 s into trial 2"), std::string::npos);
+  Record early = foreign;
+  early.trials[1].setting_changes->front().time_s = 1.5e-5;  // the trial's first reading
+  summarise(early);
+  ASSERT_EQ(early.verdict.reasons.size(), 1u);
+  EXPECT_NE(early.verdict.reasons[0].find("; seen at the start of trial 2"), std::string::npos)
+      << early.verdict.reasons[0];
   Record again = foreign;
   summarise(again);
   EXPECT_EQ(again.verdict.reasons, foreign.verdict.reasons);

@@ -260,6 +260,7 @@ TEST(Baseline, MistakesAreNamedWithTheirPlace) {
       {rule(R"("name": "r", "kind": "variance", "figure": "throughput", "most_below": 5)"), "0.05 for 5 %"},
       {rule(R"("name": "r", "kind": "failure", "flags": ["trottled"])"), "\"trottled\" is not a known flag"},
       {rule(R"("kind": "failure")"), "has no name"},
+      {rule(R"("name": "r", "kind": "value", "figure": "throughput", "at_least": 2, "at_most": 1)"), "/rules/0"},
       {rule(R"("name": "r", "kind": "failure", "at_most": 0.5)"), "/rules/0"},
   };
   // One fault is one fault: nothing of the forms of other kinds.
