@@ -29,7 +29,6 @@ class Communicator : public models::Exchange {
                               Reduction) = 0;                                                 // (size × n) → (n)
   virtual void all_gather(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (n) → (size × n)
   virtual void broadcast(models::Stream&, models::Tensor values, int root) = 0;               // in place
-  virtual void all_to_all(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (size × n) → (size × n)
   void all_reduce_sum(models::Stream& stream, models::Tensor values) override {
     all_reduce(stream, values, Reduction::sum);
   }

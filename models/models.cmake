@@ -1,11 +1,13 @@
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 tw_library(tw_models
   data/batch_loader.cpp
+  data/click_source.cpp
   data/gaussian.cpp
   data/image_source.cpp
   data/masked_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
+  data/uniform.cpp
   network/executor.cpp
   export/safetensors.cpp
   export/step_export.cpp

@@ -28,7 +28,7 @@ StepSlot& StepRing::open() {
   if (free_.empty()) free_.push_back(make());
   pending_.push_back(std::move(free_.front()));
   free_.pop_front();
-  pending_.back()->ready_seconds = 0;
+  pending_.back()->ready_seconds = pending_.back()->forward_exchange_seconds = 0;
   return *pending_.back();
 }
 
@@ -57,7 +57,8 @@ void StepRing::finish_oldest() {
   phases.communication = slot.synchronised->seconds_since(slot.mark(accumulate_ - 1, 3));
   if (!is_asynchronous_) {  // `ready` did its work inside backward; elsewhere it only enqueued it
     phases.backward -= slot.ready_seconds;
-    phases.communication += slot.ready_seconds;
+    phases.communication += slot.ready_seconds + slot.forward_exchange_seconds;
+    phases.forward -= slot.forward_exchange_seconds;
   }
   phases.optimizer = slot.updated->seconds_since(*slot.synchronised);
   result.seconds = slot.done->seconds_since(slot.mark(0, 0));

@@ -22,7 +22,8 @@ struct StepSlot {
   StepScalars* given = nullptr;    ///< copied to the device before the update
   StepScalars* scalars = nullptr;  ///< as the update left them
   float* losses = nullptr;         ///< (accumulate)
-  double ready_seconds = 0;        ///< of the host inside GradientSync::ready
+  double ready_seconds = 0;  ///< of the host inside GradientSync::ready, and in exchanges of backward
+  double forward_exchange_seconds = 0;
 
   Event& mark(std::int64_t micro, int which) { return *marks[static_cast<std::size_t>(4 * micro + which)]; }
 };

@@ -30,11 +30,22 @@ void check(const TrainerConfig& config) {
           "the final share of the learning rate must be above 0, or a long run ends on frozen weights, and at most 1, "
           "not " +
               std::to_string(o.final_learning_rate_share));
+  if (!config.network.shape->tables().rows.empty())
+    require(o.kind == OptimizerConfig::Kind::sgd && o.momentum == 0 && o.weight_decay == 0 && o.clip_norm == 0,
+            config.network.name +
+                ": rows of tables are trained by plain SGD: leave out momentum, weight decay and clipping");
 }
 
 std::size_t batch_bytes(const TrainerConfig& c) {
-  return SyntheticData::inputs_shape(c.network, storage(c.precision), c.micro_batch, c.seq_len).bytes() +
+  return SyntheticData::inputs_shape(c.network, storage(c.precision), c.micro_batch, c.seq_len, c.ranks).bytes() +
          SyntheticData::targets_shape(c.network, c.micro_batch, c.seq_len).bytes();
+}
+
+/// Blocks that know how the rank takes part.
+std::vector<std::unique_ptr<Block>> blocks_of(const TrainerConfig& c) {
+  std::vector<std::unique_ptr<Block>> blocks = build_blocks(c.network, c.precision, c.micro_batch, c.seq_len);
+  for (const auto& block : blocks) block->use_tables({c.rank, c.ranks, c.accumulate});
+  return blocks;
 }
 
 std::size_t result_bytes(const TrainerConfig& c) { return static_cast<std::size_t>(2 + c.accumulate) * sizeof(float); }
@@ -49,6 +60,7 @@ MemoryPlan exact_plan(const TrainerConfig& config, const std::vector<std::unique
   plan.parameters = ParameterStore::parameter_bytes(layout, storage(config.precision), blocks);
   for (const auto& block : blocks) plan.parameters += block->constant_bytes();
   plan.gradients = ParameterStore::gradient_bytes(layout);
+  for (const auto& block : blocks) plan.gradients += block->table_gradient_bytes();
   plan.optimizer_state = Optimizer::state_bytes(layout, config.optimizer);
   plan.activations = activations.bytes;
   plan.data = 2 * batch_bytes(config) + result_bytes(config);  // on the device and where the host makes it
@@ -74,7 +86,7 @@ std::string product_and_shape(const NamedPlan& named) {
 
 MemoryPlan plan_memory(const TrainerConfig& config, int threads) {
   check(config);
-  const auto blocks = build_blocks(config.network, config.precision, config.micro_batch, config.seq_len);
+  const auto blocks = blocks_of(config);
   const ParameterLayout layout(blocks, config.ranks);
   MemoryPlan plan = exact_plan(config, blocks, layout, ActivationPlan(blocks, {recomputed_blocks(config), 0, -1}));
   // A plan may keep its weight packed once for each direction, channels padded to whole vectors.
@@ -99,12 +111,16 @@ Trainer::Impl::Impl(Device& the_device, TrainerConfig the_config)
     : device(the_device),
       config((check(the_config), std::move(the_config))),
       stream(device.create_stream()),
-      blocks(build_blocks(config.network, config.precision, config.micro_batch, config.seq_len)),
+      blocks(blocks_of(config)),
       store(device, storage(config.precision), blocks, config.ranks),
       optimizer(device, config.optimizer, store, scales_loss(config.precision),
                 1.0 / static_cast<double>(config.accumulate * config.ranks)),
-      loader(device, config.network, storage(config.precision), config.micro_batch, config.seq_len, config.seed),
+      loader(device, config.network, storage(config.precision), config.micro_batch, config.seq_len, config.seed,
+             {config.rank, config.ranks}),
       ring(device, *stream, config.accumulate) {
+  // Exchanges stay out of graphs; and where gradients of rows lie depends on the micro-batch, of which graphs know the
+  // first, the last and one between.
+  if (store.layout().table_elements > 0 && (config.ranks > 1 || config.accumulate > 2)) config.graphs = false;
   store.initialise(*stream, config.seed);
   optimizer.initialise(*stream);
   store.build(blocks);
@@ -204,6 +220,8 @@ void Trainer::Impl::backward(const MicroBatch& batch, bool is_last) {
 }
 
 void Trainer::Impl::gradients(const GradientSync& the_sync) {
+  if (has_split_tables() && !exchange)
+    throw Error(Failure::internal, config.network.name + ": tables on several ranks, which are not connected");
   sync = &the_sync;
   slot = &ring.open();
   for (std::int64_t m = 0; m < config.accumulate; ++m) {
@@ -212,9 +230,13 @@ void Trainer::Impl::gradients(const GradientSync& the_sync) {
     slot->mark(m, 0).record(*stream);
     loader.load(*stream, Split::training, first_sample(steps, m, config.rank));
     slot->mark(m, 1).record(*stream);
+    const double before = exchange.seconds();
     forward(batch, is_last);
+    slot->forward_exchange_seconds += exchange.seconds() - before;
     slot->mark(m, 2).record(*stream);
+    const double between = exchange.seconds();
     backward(batch, is_last);
+    slot->ready_seconds += exchange.seconds() - between;
     device.copy(*stream, losses().slice(m, {1}).data, batch.loss.data, sizeof(float));
     slot->mark(m, 3).record(*stream);
   }
@@ -227,6 +249,7 @@ void Trainer::Impl::update() {
   device.copy_from_host(*stream, optimizer.device_scalars(), slot->given, optimizer.given_bytes());
   const auto work = [this] {
     optimizer.update(*stream);
+    for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
     executor->refresh();
   };
   if (!uses_graphs()) {
@@ -274,13 +297,25 @@ StepResult Trainer::step(const GradientSync& sync) {
   return collect().back();
 }
 
+void Trainer::connect(Exchange& exchange) {
+  impl_->exchange.use(exchange);
+  for (const auto& block : impl_->blocks) block->connect(impl_->exchange);
+}
+
 EvaluationResult Trainer::evaluate(std::uint64_t batch_index) {
+  if (impl_->has_split_tables() &&
+      batch_index % static_cast<std::uint64_t>(impl_->config.ranks) != static_cast<std::uint64_t>(impl_->config.rank))
+    throw Error(Failure::internal, "rank " + std::to_string(impl_->config.rank) + " does not evaluate batch " +
+                                       std::to_string(batch_index) + ": the tables lie on several ranks");
   return impl_->evaluate(Split::held_out, batch_index * static_cast<std::uint64_t>(impl_->config.micro_batch));
 }
 
 std::int64_t Trainer::steps_done() const { return impl_->steps; }
-std::int64_t Trainer::parameter_count() const { return impl_->store.layout().parameter_count; }
+std::int64_t Trainer::parameter_count() const {
+  return impl_->store.layout().parameter_count + impl_->store.layout().table_elements;
+}
 const std::vector<Parameter>& Trainer::parameters() const { return impl_->store.parameters(); }
+const std::vector<Table>& Trainer::tables() const { return impl_->store.tables(); }
 Tensor Trainer::flat_gradients() const { return impl_->store.flat_gradients(); }
 const TrainerConfig& Trainer::config() const { return impl_->config; }
 
@@ -288,6 +323,7 @@ MemoryPlan Trainer::memory() const {
   MemoryPlan plan;
   plan.parameters = impl_->store.parameter_bytes();
   plan.gradients = impl_->store.gradient_bytes();
+  for (const auto& block : impl_->blocks) plan.gradients += block->table_gradient_bytes();
   plan.optimizer_state = impl_->optimizer.state_bytes();
   plan.activations = impl_->executor->bytes();
   plan.data = impl_->loader.bytes() + impl_->results.bytes();

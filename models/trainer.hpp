@@ -19,7 +19,7 @@ struct TrainerConfig {
   std::int64_t micro_batch = 1, seq_len = 0, accumulate = 1;
   OptimizerConfig optimizer;
   std::uint64_t seed = 1;
-  bool graphs = true;       ///< record the step once and launch it as a whole, where the device can; else call by call
+  bool graphs = true;  ///< record the step once and launch it as a whole, where the device can; else call by call
   /// Layers (catalog's layer_count), the first ones, of which inputs alone are kept: forward runs again in backward.
   int recomputed_layers = 0;
   int rank = 0, ranks = 1;  ///< which part of the global batch is ours
@@ -42,11 +42,11 @@ struct PhaseSeconds {
   double data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;
 };
 struct StepResult {
-  double loss = 0;           ///< mean over this rank's micro-batches; the caller averages over ranks
-  double gradient_norm = 0;  ///< of the global gradient, before clipping
-  double loss_scale = 1;     ///< after it; 1 where the loss is not scaled
+  double loss = 0;                 ///< mean over this rank's micro-batches; the caller averages over ranks
+  double gradient_norm = 0;        ///< of the global gradient without tables, before clipping
+  double loss_scale = 1;           ///< after it; 1 where the loss is not scaled
   std::int64_t skipped_steps = 0;  ///< of all so far, those whose gradients were not finite: they changed nothing
-  double seconds = 0;        ///< from its first sample to its last result, by the device's events
+  double seconds = 0;              ///< from its first sample to its last result, by the device's events
   PhaseSeconds phases{};
 };
 
@@ -54,7 +54,7 @@ struct StepResult {
 struct EvaluationResult {
   double loss = 0;               ///< mean over the predictions, as in training (label smoothing included)
   std::int64_t correct = 0;      ///< predictions whose greatest logit is the target's; the first of equal ones counts
-  std::int64_t predictions = 0;  ///< a token each (of masked tokens, a masked one), or an image
+  std::int64_t predictions = 0;  ///< a token each (of masked tokens, a masked one), an image or a click
 };
 
 /// A range of the flat gradient buffer, in elements.
@@ -75,6 +75,9 @@ class Trainer {
  public:
   Trainer(Device& device, TrainerConfig config);
   ~Trainer();
+  /// Before the first step and evaluation of a network whose tables lie on several ranks (Block::connect); of no effect
+  /// elsewhere. The exchange outlives the trainer.
+  void connect(Exchange& exchange);
   /// One optimizer step: `accumulate` micro-batches of synthetic data, gradients summed and synchronised, update.
   StepResult step(const GradientSync& sync);
   /// The same, enqueued: on an asynchronous device the host goes on, and waits only for the oldest step in flight once
@@ -91,11 +94,13 @@ class Trainer {
   /// Held-out samples [batch_index · micro_batch, (batch_index + 1) · micro_batch); weights, gradients, optimizer state
   /// and running statistics stay as they are. The same on every rank, whatever the number of ranks. Batch norms
   /// normalise by the statistics of the micro-batch here too, so that the result does not depend on which rank saw what
-  /// before.
+  /// before. Where tables lie on several ranks, it is collective, and rank r asks for a batch_index of r modulo ranks,
+  /// in the same group of as many for all; Error{internal} elsewhere.
   EvaluationResult evaluate(std::uint64_t batch_index);
   std::int64_t steps_done() const;
   std::int64_t parameter_count() const;
   const std::vector<Parameter>& parameters() const;  ///< in the order of the flat buffers
+  const std::vector<Table>& tables() const;          ///< of the network; none in most
   Tensor flat_gradients() const;                     ///< float32 (padded count)
   const TrainerConfig& config() const;
   /// As really allocated; `workspace` is all scratch memory of the device, which may have served larger plans before.
@@ -105,7 +110,7 @@ class Trainer {
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
   /// folder, and step.json, which describes them. For networks with ReLUs also which side of zero each took, or in
-  /// step.json why not.
+  /// step.json why not. Throws Error{usage} where tables lie on several ranks.
   void export_step(const std::string& folder, const GradientSync& sync);
   /// Why export_step() leaves out the sides of the ReLUs; empty where it writes them, and where the network has none.
   std::string why_no_relu_sides() const;

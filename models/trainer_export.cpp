@@ -1,6 +1,7 @@
 // Trainer::export_step: one step as files that other frameworks read.
 #include <cstring>
 
+#include "models/compute/error.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/export/step_export.hpp"
 #include "models/trainer_impl.hpp"
@@ -56,13 +57,45 @@ struct ExportedMasked {
   }
 };
 
+/// A batch of clicks: dense features, an index for each table and place in its bag, and labels.
+struct ExportedClicks {
+  std::vector<char> dense;
+  std::vector<std::int32_t> indices, labels;
+
+  void append(const Tensor& inputs, const std::int32_t* targets, const ClickLayout& layout) {
+    const Tensor of_dense = layout.dense_of(inputs), of_tables = layout.indices_of(inputs);
+    const auto* bytes = static_cast<const char*>(of_dense.data);
+    dense.insert(dense.end(), bytes, bytes + of_dense.bytes());
+    indices.insert(indices.end(), of_tables.as<std::int32_t>(), of_tables.as<std::int32_t>() + of_tables.count());
+    labels.insert(labels.end(), targets, targets + layout.batch);
+  }
+};
+
 }  // namespace
+
+Buffer Trainer::Impl::table_gradients(float scale) {
+  const Tensor like = store.table_rows();
+  if (!like) return {};
+  Buffer memory(device, like.bytes());
+  Buffer scalars(device, sizeof(StepScalars));
+  const Tensor rows{memory.data(), DType::float32, like.dims};
+  StepScalars step;
+  step.learning_rate = -1;  // of zeros: the update is the gradient
+  step.gradient_scale = scale;
+  device.copy_from_host(*stream, scalars.data(), &step, sizeof step);
+  device.fill(*stream, {rows, 0});
+  for (const auto& block : blocks) block->update_tables(*stream, rows, static_cast<const StepScalars*>(scalars.data()));
+  stream->synchronize();
+  return memory;
+}
 
 // The global batch of the coming step, in sample order; every rank can make it.
 std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   const DataDescription data = config.network.data();
   std::vector<std::int32_t> tokens, labels;
   ExportedMasked masked;
+  ExportedClicks clicks;
+  const auto tables = static_cast<std::int64_t>(data.table_rows.size());
   std::vector<char> images;
   const std::int64_t groups = config.accumulate * config.ranks;
   for (std::int64_t group = 0; group < groups; ++group) {
@@ -72,6 +105,10 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     const auto* target = loader.samples().targets().as<std::int32_t>();
     if (data.kind == DataKind::masked_tokens) {
       masked.append(x, target, {config.micro_batch, config.seq_len});
+      continue;
+    }
+    if (data.kind == DataKind::clicks) {
+      clicks.append(x, target, {config.micro_batch, data.dense_features, tables, data.hot, 1});
       continue;
     }
     labels.insert(labels.end(), target, target + loader.samples().targets().count());
@@ -88,6 +125,11 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     append(images, nchw);
   }
   const std::int64_t g = global_batch();
+  if (data.kind == DataKind::clicks) {
+    return {{SafeTensor::Type::float32, "dense", {g, data.dense_features}, [clicks] { return clicks.dense; }},
+            {SafeTensor::Type::int64, "indices", {g, tables, data.hot}, [clicks] { return as_int64(clicks.indices); }},
+            {SafeTensor::Type::int64, "labels", {g}, [clicks] { return as_int64(clicks.labels); }}};
+  }
   if (data.kind == DataKind::masked_tokens) {
     const auto of = [](const char* name, std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values) {
       return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [values] { return as_int64(values); }};
@@ -172,12 +214,21 @@ std::string Trainer::why_no_relu_sides() const { return tw::models::why_no_relu_
 
 void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   Impl& impl = *impl_;
+  if (impl.has_split_tables())
+    throw Error(Failure::usage,
+                impl.config.network.name +
+                    ": a step can be exported by one rank only, since the tables lie on several: use -np 1");
   const bool writer = impl.config.rank == 0;
   const auto path = [&folder](const char* name) { return folder + "/" + name; };
   const auto save = [&](const char* name, ExportKind kind, double scale) {
     if (!writer) return;
-    write_safetensors(path(name),
-                      exported_parameters(impl.device, *impl.stream, impl.store, kind, static_cast<float>(scale)));
+    std::vector<SafeTensor> tensors =
+        exported_parameters(impl.device, *impl.stream, impl.store, kind, static_cast<float>(scale));
+    const Buffer rows = kind == ExportKind::gradient ? impl.table_gradients(static_cast<float>(scale)) : Buffer();
+    const void* data = rows ? rows.data() : impl.store.table_rows().data;
+    for (SafeTensor& table : exported_tables(impl.device, *impl.stream, impl.store, data))
+      tensors.push_back(std::move(table));
+    write_safetensors(path(name), tensors);
   };
   const double scale = 1.0 / static_cast<double>(impl.config.accumulate * impl.config.ranks);
   double other_losses = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -63,6 +64,38 @@ class Recording {
   bool is_open_ = true;
 };
 
+/// Passes everything on, and counts the host's seconds in exchanges.
+class TimedExchange final : public Exchange {
+ public:
+  void use(Exchange& inner) { inner_ = &inner; }
+  explicit operator bool() const { return inner_ != nullptr; }
+  double seconds() const { return seconds_; }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void all_reduce_sum(Stream& stream, Tensor values) override {
+    timed([&] { inner_->all_reduce_sum(stream, values); });
+  }
+  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+    timed([&] { inner_->all_to_all(stream, input, output); });
+  }
+  void send(Stream& stream, Tensor values, int peer) override {
+    timed([&] { inner_->send(stream, values, peer); });
+  }
+  void receive(Stream& stream, Tensor values, int peer) override {
+    timed([&] { inner_->receive(stream, values, peer); });
+  }
+
+ private:
+  template <class Work>
+  void timed(Work&& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  Exchange* inner_ = nullptr;
+  double seconds_ = 0;
+};
+
 struct Trainer::Impl {
   Device& device;
   TrainerConfig config;
@@ -84,6 +117,7 @@ struct Trainer::Impl {
   std::optional<Recording> open_piece;                  // the one that is recorded now
   GradientRange unannounced;                            // complete since the last cut
   Executor::Listener listener;
+  TimedExchange exchange;
 
   Impl(Device& the_device, TrainerConfig the_config);
 
@@ -95,6 +129,8 @@ struct Trainer::Impl {
   Tensor losses() const {
     return Tensor{results.data(), DType::float32, {2 + config.accumulate}}.slice(2, {config.accumulate});
   }
+  /// Whether a forward is collective.
+  bool has_split_tables() const { return config.ranks > 1 && store.layout().table_elements > 0; }
   MicroBatch micro_batch(bool accumulate) const;
   /// Whether this step's work goes through graphs. The first one does not, so that libraries set themselves up, nor
   /// does one whose operators are timed one by one.
@@ -111,6 +147,8 @@ struct Trainer::Impl {
   void update();
   EvaluationResult evaluate(Split split, std::uint64_t sample);
 
+  /// `scale` times the gradient of the rows of this rank's tables, of the step whose backward ran last; empty without.
+  Buffer table_gradients(float scale);
   std::vector<SafeTensor> exported_batch();
   std::string description(const StepResult& result, double loss) const;
 };

@@ -96,6 +96,9 @@ std::size_t workspace_estimate(const NetworkDescription& network, DType precisio
       case Product::Kind::attention:
         scratch = attention(p, element, threads);
         break;
+      case Product::Kind::interaction:   // the features of a sample, for each thread
+        scratch.library = threads * 3 * unsign(p.heads) * unsign(p.head_dim + p.heads) * sizeof(float);
+        break;
       case Product::Kind::convolution:
         scratch = convolution(p, element, threads);
         break;

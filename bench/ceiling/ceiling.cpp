@@ -131,7 +131,7 @@ class Measurement {
   }
 
   void add(const models::Product& p) {
-    if (p.kind == models::Product::Kind::attention) return;
+    if (p.kind == models::Product::Kind::attention || p.kind == models::Product::Kind::interaction) return;
     const bool convolution = p.kind == models::Product::Kind::convolution;
     const std::string extents =
         convolution ? "convolution " + std::to_string(p.kernel) + "x" + std::to_string(p.kernel) + "/" +

@@ -50,7 +50,7 @@ OperandSizes operand_sizes(const std::vector<models::Product>& products, std::in
       const std::int64_t in = round_up(p.in_channels, rounded_to), out = round_up(p.out_channels, rounded_to);
       cover(p.batch * p.height * p.width * in, p.batch * shape.out_height() * shape.out_width() * out,
             out * p.kernel * p.kernel * in);
-    } else if (p.kind != models::Product::Kind::attention) {
+    } else if (p.kind != models::Product::Kind::attention && p.kind != models::Product::Kind::interaction) {
       const bool head = p.kind == models::Product::Kind::classifier;
       // Each tile of classes may overhang by its padding.
       const std::int64_t overhang = head ? (p.out_features / smallest_tile + 2) * class_padding : 0;

@@ -85,6 +85,35 @@ std::unique_ptr<Case> make_gelu(models::Device& device, const models::Elementwis
   return made;
 }
 
+/// All tables are one, of at most 512 MiB, whose rows are drawn uniformly: a lower bound of what caches give.
+std::unique_ptr<Case> make_bags(models::Device& device, const models::Elementwise& e, models::DType dtype,
+                                bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const std::int64_t rows = std::min(e.rows, (std::int64_t{128} << 20) / e.width);
+  const models::Tensor table = c.float32({rows, e.width}), y = c.tensor(dtype, {e.batch, e.heads, e.width}),
+                       indices = c.indices({e.batch, e.heads, e.seq}, rows);
+  std::vector<std::int32_t> each;
+  for (std::int64_t slot = 0; slot < e.heads; ++slot) each.insert(each.end(), {0, static_cast<std::int32_t>(rows)});
+  const models::Tensor slots{c.host_values(each), models::DType::int32, {e.heads, 2}};
+  c.label = y.dims.str() + " bags of " + std::to_string(e.seq) + " from " + std::to_string(rows) + " rows";
+  const double read = static_cast<double>(indices.count() * e.width) * sizeof(float);
+  c.bytes = static_cast<double>(y.bytes() + indices.bytes()) + (backward ? 2 : 1) * read;
+  if (!backward) {
+    c.run = [&c, table, slots, indices, y] {
+      c.device().embedding_bag_forward(c.stream(), {table, slots, indices, y});
+    };
+    return made;
+  }
+  models::StepScalars scalars;
+  scalars.learning_rate = 1e-4f;
+  const models::StepScalars* step = c.host_values(std::vector<models::StepScalars>{scalars});
+  c.run = [&c, table, slots, indices, y, step] {
+    c.device().embedding_bag_update(c.stream(), {table, slots, indices, y, step});
+  };
+  return made;
+}
+
 std::unique_ptr<Case> make_elementwise(models::Device& device, const models::Elementwise& e, models::DType dtype,
                                        bool backward) {
   switch (e.kind) {
@@ -92,6 +121,8 @@ std::unique_ptr<Case> make_elementwise(models::Device& device, const models::Ele
       return make_rotary(device, e, dtype);
     case models::Elementwise::Kind::swiglu:
       return make_swiglu(device, e, dtype, backward);
+    case models::Elementwise::Kind::bags:
+      return make_bags(device, e, dtype, backward);
     case models::Elementwise::Kind::gelu:
       break;
   }
@@ -208,13 +239,17 @@ std::vector<Entry> elementwise_entries(const models::NetworkDescription& network
         add(models::Op::swiglu_forward, false);
         add(models::Op::swiglu_backward, true);
         break;
+      case models::Elementwise::Kind::bags:
+        add(models::Op::embedding_bag_forward, false);
+        add(models::Op::embedding_bag_update, true);
+        break;
       case models::Elementwise::Kind::gelu:
         add(models::Op::activation_forward, false);
         add(models::Op::activation_backward, true);
         break;
     }
   }
-  const std::int64_t parameters = models::count_parameters(network);
+  const std::int64_t parameters = models::count_dense_parameters(network);
   const bool adamw = models::default_optimizer(network).kind == models::OptimizerConfig::Kind::adamw;
   for (const models::Op op : {adamw ? models::Op::adamw : models::Op::sgd, models::Op::global_norm})
     entries.push_back({std::string(models::to_string(op)) + "/" + network.name, op,

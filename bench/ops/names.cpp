@@ -6,6 +6,8 @@ std::string product_name(const models::Product& p) {
   switch (p.kind) {
     case models::Product::Kind::attention:
       return "attention";
+    case models::Product::Kind::interaction:
+      return "interaction";
     case models::Product::Kind::classifier:
       return p.name.empty() ? "head" : p.name;
     case models::Product::Kind::convolution: {

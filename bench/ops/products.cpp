@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "bench/ops/case.hpp"
 
 namespace tw::bench::ops {
@@ -136,6 +138,36 @@ std::unique_ptr<Case> make_classifier(models::Device& device, const models::Clas
   return made;
 }
 
+std::unique_ptr<Case> make_interaction(models::Device& device, const models::Product& p, models::DType dtype,
+                                       models::Op pass) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const std::int64_t bags = p.heads - 1, pairs = p.heads * bags / 2;
+  const models::Tensor dense = c.tensor(dtype, {p.batch, p.head_dim}),
+                       of_tables = c.tensor(dtype, {1, p.batch, bags, p.head_dim}),
+                       y = c.tensor(dtype, {p.batch, p.head_dim + pairs});
+  std::vector<std::int32_t> each(static_cast<std::size_t>(bags));
+  std::iota(each.begin(), each.end(), 0);
+  const models::Tensor places{c.host_values(each), models::DType::int32, {bags}};
+  c.label =
+      std::to_string(p.batch) + " x pairs of " + std::to_string(p.heads) + " vectors of " + std::to_string(p.head_dim);
+  c.flops = p.forward_flops();
+  c.bytes = bytes_of({dense, of_tables, y});
+  if (pass == models::Op::interaction_forward) {
+    c.run = [&c, dense, of_tables, places, y] {
+      c.device().interaction_forward(c.stream(), {dense, of_tables, places, y});
+    };
+    return made;
+  }
+  const models::Tensor d_dense = c.tensor(dtype, dense.dims), d_bags = c.tensor(dtype, of_tables.dims);
+  c.flops *= 2;
+  c.bytes += bytes_of({d_dense, d_bags});
+  c.run = [&c, dense, of_tables, places, y, d_dense, d_bags] {
+    c.device().interaction_backward(c.stream(), {y, dense, of_tables, places, d_dense, d_bags});
+  };
+  return made;
+}
+
 /// Forward and the two backward passes, each without what the network adds behind the product and with it.
 void add_linear(std::vector<Entry>& entries, const std::string& network, const models::Product& p) {
   const std::string name = product_name(p);
@@ -201,6 +233,14 @@ std::vector<Entry> product_entries(const models::NetworkDescription& network, st
                                    {p.batch, p.seq, p.heads, p.head_dim, p.causal, models::storage(precision),
                                     models::math_beside_linear(precision), p.kv_heads},
                                    pass);
+                             },
+                             Multiplies::not_in_fp8});
+        break;
+      case Kind::interaction:
+        for (const models::Op pass : {models::Op::interaction_forward, models::Op::interaction_backward})
+          entries.push_back({full_name(pass), pass,
+                             [=](models::Device& device, models::Precision precision) {
+                               return make_interaction(device, p, models::storage(precision), pass);
                              },
                              Multiplies::not_in_fp8});
         break;

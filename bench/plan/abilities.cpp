@@ -87,6 +87,8 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
   if (const std::string why = models::why_no_fp8(point.network); precision == "fp8" && !why.empty())
     return why + ": choose bf16";
+  if (const std::string why = models::why_no_fp16(point.network); precision == "fp16" && !why.empty())
+    return why + ": choose bf16";
   if ((precision == "bf16" || is_of_cpu) && device == "cpu" && node.cpu_bf16 == false)
     return precision + ": the CPU has neither AVX512-BF16 nor AMX";
   return {};
@@ -171,8 +173,8 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
   if (std::string why = why_no_precision(point, device, node); !why.empty()) return why;
   if (std::string why = setting_obstacle(point, node); !why.empty()) return why;
   if (!node.memory_bytes || device == "cuda") return {};
-  const models::LeastMemory each =
-      models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers);
+  const models::LeastMemory each = models::least_memory(point.network, point.precision, point.micro_batch,
+                                                        point.seq_len, point.recomputed_layers, point.ranks);
   const double needed = ranks_per_node * each.total();
   if (needed <= static_cast<double>(*node.memory_bytes)) return {};
   return fmt::format(
@@ -184,6 +186,11 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
 
 std::string advice_on_memory(const Point& point, bool is_found) {
   std::vector<std::string> ways;
+  if (const models::Tables tables = point.network.shape->tables(); !tables.rows.empty())
+    ways.emplace_back(fmt::format("--table-rows-at-most N with N below {} (the tables take {:.1f} GiB: {} rows of {})",
+                                  *std::ranges::max_element(tables.rows),
+                                  static_cast<double>(tables.elements()) * sizeof(float) / gib, tables.all_rows(),
+                                  results::text::bytes(static_cast<double>(tables.width) * sizeof(float))));
   if (point.micro_batch > 1 && !is_found) ways.emplace_back("a smaller --micro-batch");
   if (point.recomputed_layers < models::layer_count(point.network)) ways.emplace_back("--recompute");
   if (point.ranks > 1) ways.emplace_back("fewer ranks per node");

@@ -38,6 +38,7 @@ std::string RunPlan::canonical_json() const {
                   {"micro_batch", point.micro_batch},
                   {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
+    if (point.table_rows_at_most) entry["table_rows_at_most"] = *point.table_rows_at_most;
     if (point.is_automatic) {  // a size that is found or declared changes nothing here
       entry["micro_batch"] = "auto";
       if (point.fixed_global) entry["accumulate"] = nullptr, entry["global_batch"] = *point.fixed_global;

@@ -71,6 +71,7 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
 std::string point_id(const Point& point) {
   std::string id = point.network.name;
   if (point.layers) id += fmt::format("-l{}", *point.layers);
+  if (point.table_rows_at_most) id += fmt::format("-r{}", *point.table_rows_at_most);
   id += fmt::format("/{}/mb{}", point.precision, point.is_automatic ? "auto" : std::to_string(point.micro_batch));
   if (point.network.has_sequence()) id += fmt::format("/t{}", point.seq_len);
   id += point.fixed_global ? fmt::format("/gb{}", *point.fixed_global) : fmt::format("/acc{}", point.accumulate);
@@ -142,14 +143,18 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
   }
 }
 
-models::NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
+models::NetworkDescription network_of(const std::string& model, std::optional<int> layers,
+                                      std::optional<std::int64_t> table_rows) {
   const char* key = "model";
   try {
     models::NetworkDescription network = models::find_network(model);
     key = "layers";
-    return layers ? models::cut_layers(std::move(network), *layers) : network;
+    if (layers) network = models::cut_layers(std::move(network), *layers);
+    key = "table_rows_at_most";
+    return table_rows ? models::limit_table_rows(std::move(network), *table_rows) : network;
   } catch (const std::invalid_argument& error) {
     if (layers && key == std::string_view("layers")) throw bad_value(key, std::to_string(*layers), error.what());
+    if (key == std::string_view("table_rows_at_most")) throw bad_value(key, std::to_string(*table_rows), error.what());
     throw UsageError("unknown-name", key, error.what());
   }
 }
@@ -246,7 +251,7 @@ struct Choice {
   const std::map<power::KnobKind, double>& setting;
   const std::string &model, &precision;
   std::optional<int> layers;
-  std::optional<std::int64_t> seq_len, micro_batch, accumulate, global_batch;
+  std::optional<std::int64_t> table_rows, seq_len, micro_batch, accumulate, global_batch;
   std::optional<int> ranks;
 };
 
@@ -290,8 +295,9 @@ void set_batch(Point& point, const Choice& choice) {
 
 Point make_point(const Choice& choice, const std::optional<TargetRequest>& target, int job_ranks) {
   Point point;
-  point.network = network_of(choice.model, choice.layers);
+  point.network = network_of(choice.model, choice.layers, choice.table_rows);
   point.layers = choice.layers;
+  point.table_rows_at_most = choice.table_rows;
   point.precision = choice.precision;
   point.ranks = choice.ranks.value_or(job_ranks);
   if (point.ranks > job_ranks)
@@ -371,21 +377,23 @@ class PlanMaker {
     for (const auto& setting : settings_of(axes, request_.search.has_value()))
       for (const std::string& model : axes.model)
         for (const auto layers : values_or_none(axes.layers))
-          for (const auto seq_len : values_or_none(axes.seq_len))
-            for (const std::string& precision : precisions)
-              for (const auto micro : values_or_none(axes.micro_batch))
-                for (const auto accumulate : values_or_none(axes.accumulate))
-                  for (const auto global : values_or_none(axes.global_batch))
-                    for (const auto some : values_or_none(counts_of(axes.ranks)))
-                      add_point(axes, {.setting = setting,
-                                       .model = model,
-                                       .precision = precision,
-                                       .layers = layers,
-                                       .seq_len = seq_len,
-                                       .micro_batch = micro,
-                                       .accumulate = accumulate,
-                                       .global_batch = global,
-                                       .ranks = some});
+          for (const auto table_rows : values_or_none(axes.table_rows_at_most))
+            for (const auto seq_len : values_or_none(axes.seq_len))
+              for (const std::string& precision : precisions)
+                for (const auto micro : values_or_none(axes.micro_batch))
+                  for (const auto accumulate : values_or_none(axes.accumulate))
+                    for (const auto global : values_or_none(axes.global_batch))
+                      for (const auto some : values_or_none(counts_of(axes.ranks)))
+                        add_point(axes, {.setting = setting,
+                                         .model = model,
+                                         .precision = precision,
+                                         .layers = layers,
+                                         .table_rows = table_rows,
+                                         .seq_len = seq_len,
+                                         .micro_batch = micro,
+                                         .accumulate = accumulate,
+                                         .global_batch = global,
+                                         .ranks = some});
   }
 
   /// Of the ranks: "scaling" is 1, half and all of them, each once.

@@ -21,6 +21,7 @@ struct Point {
   std::string id;
   models::NetworkDescription network;
   std::optional<int> layers;  ///< as given by --layers
+  std::optional<std::int64_t> table_rows_at_most;  ///< as given by --table-rows-at-most
   std::string precision;
   /// Of an automatic point that has no size yet: 1, and the accumulation that goes with it.
   std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;

@@ -27,6 +27,7 @@ std::optional<double> reference_steps(const Point& point) {
   results::Workload workload;  // what the reference is compared with
   workload.model = point.network.name;
   workload.layers = point.layers;
+  workload.table_rows_at_most = point.table_rows_at_most;
   workload.micro_batch = point.micro_batch;
   workload.global_batch = point.global_batch();
   if (point.network.has_sequence()) workload.seq_len = point.seq_len;

@@ -14,7 +14,8 @@ namespace {
 
 /// A point's id without its setting: equal for the points of one workload.
 auto workload_of(const Point& point) {
-  return std::tuple(point.network.name, point.layers, point.precision, point.is_automatic, point.micro_batch,
+  return std::tuple(point.network.name, point.layers, point.table_rows_at_most,
+                    point.precision, point.is_automatic, point.micro_batch,
                     point.accumulate, point.seq_len, point.ranks);
 }
 

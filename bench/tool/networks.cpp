@@ -25,7 +25,7 @@ struct ModelsOptions {
   std::string model;  ///< empty: all networks of the catalog
   std::vector<std::string> precisions = {"float32"};
   std::optional<int> layers;
-  std::optional<long long> micro_batch, seq_len;
+  std::optional<long long> table_rows_at_most, micro_batch, seq_len;
   long long accumulate = 1, ranks = 1;
   bool json = false;
   std::string on, against;  ///< a device of the list of vendor peaks; a report with profiles
@@ -71,6 +71,8 @@ std::string shape_of(const models::Product& p) {
     return fmt::format("{} x {} tokens, {} heads of {}{}{}", p.batch, p.seq, p.heads, p.head_dim,
                        p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
                        p.causal ? "" : ", not causal");
+  if (p.kind == models::Product::Kind::interaction)
+    return fmt::format("{} x pairs of {} vectors of {}", p.batch, p.heads, p.head_dim);
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
 
@@ -127,6 +129,7 @@ Step step_of(const ModelsOptions& options) {
     network = models::find_network(options.model);
     code = "bad-value";
     if (options.layers) network = models::cut_layers(network, *options.layers);
+    if (options.table_rows_at_most) network = models::limit_table_rows(network, *options.table_rows_at_most);
   } catch (const std::invalid_argument& error) {
     throw UsageError(code, error.what());
   }
@@ -162,6 +165,7 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   if (options.json) {
     Json json = {
         {"model", network.name}, {"layers", options.layers ? Json(*options.layers) : Json()}, {"precision", precision}};
+    if (options.table_rows_at_most) json["table_rows_at_most"] = *options.table_rows_at_most;
     json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
     json["global_batch"] = static_cast<std::int64_t>(samples);
     json["seq_len"] = network.has_sequence() ? Json(seq_len) : Json();
@@ -176,12 +180,17 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
     return;
   }
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
-  fmt::print("{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "");
+  fmt::print("{}{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "",
+             options.table_rows_at_most ? fmt::format(", tables of at most {} rows", *options.table_rows_at_most) : "");
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
+  const auto dense = static_cast<double>(models::count_dense_parameters(network));
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
-                              results::text::bytes(static_cast<double>(parameters) * weight_bytes(precision)),
-                              precision, results::text::bytes(static_cast<double>(parameters) * 4)));
+                              results::text::bytes(dense * weight_bytes(precision)), precision,
+                              results::text::bytes(dense * 4)));
+  if (const models::Tables tables = network.shape->tables(); !tables.rows.empty())
+    line("tables", fmt::format("{} rows, {} in float32, over all ranks", tables.all_rows(),
+                               results::text::bytes(static_cast<double>(tables.elements()) * 4)));
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
@@ -201,6 +210,8 @@ Action add_models(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ModelsOptions>();
   command.add_option("MODEL", options->model, "network (default: list all)");
   command.add_option("--layers", options->layers, "keep only the first N layers");
+  command.add_option("--table-rows-at-most", options->table_rows_at_most,
+                     "cut the tables of a recommendation network to N rows");
   command
       .add_option("--precision", options->precisions,
                   "float32, tf32, float32_bf16, bf16, fp16 or fp8; with --on several, separated by commas")

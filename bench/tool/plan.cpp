@@ -65,7 +65,8 @@ int plan(const PlanCommand& command) {
   };
   const auto memory = [](const Point& point) -> std::optional<RankMemory> {
     return RankMemory{
-        models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers)
+        models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers,
+                             point.ranks)
             .total()};
   };
   Forecast made = forecast(

@@ -60,7 +60,8 @@ void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const 
   std::map<std::string, std::optional<double>> known;  // of a workload, at the found settings
   const auto step_seconds = [&](const Point& point) -> std::optional<double> {
     if (point.ranks != job.size()) return std::nullopt;
-    const std::string workload = fmt::format("{} {} {} {} {} {}", point.network.name, point.layers.value_or(0),
+    const std::string workload = fmt::format("{} {} {} {} {} {} {}", point.network.name, point.layers.value_or(0),
+                                             point.table_rows_at_most.value_or(0),
                                              point.precision, point.micro_batch, point.accumulate, point.seq_len);
     const auto found = known.find(workload);
     return found != known.end()

@@ -1,6 +1,8 @@
 #include "bench/train/export_step.hpp"
 #include "bench/train/point/point_config.hpp"
 
+#include <fmt/format.h>
+
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/measure_point.hpp"
 #include "bench/train/sweep/folders.hpp"
@@ -56,11 +58,16 @@ std::string export_one_step(comm::Job& job, models::Device& device, const RunPla
     throw Stop(exit_environment, "unsupported", why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device)); !why.empty())
     throw Stop(exit_environment, "out-of-memory", why);
+  if (point.ranks > 1 && !point.network.shape->tables().rows.empty())
+    throw Stop(exit_usage, "options-conflict",
+               fmt::format("--export-step: the tables of {} would lie on {} ranks: run it with one",
+                           point.network.name, point.ranks));
   make_folder(job, folder, option);
   const RemovedIfEmpty made(job, folder);
   const Partial partial(job, folder);
   models::Trainer trainer(device, trainer_config(point, plan, job.rank()));
   const std::unique_ptr<comm::Communicator> communicator = comm::create_communicator(comm, job, device);
+  trainer.connect(*communicator);
   comm::Bucketer bucketer(*communicator, device);
   models::GradientSync sync;
   sync.ready = [&](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {

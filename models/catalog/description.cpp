@@ -1,6 +1,7 @@
 #include "models/catalog/description.hpp"
 
 #include <cstddef>
+#include <numeric>
 #include <stdexcept>
 
 #include "models/catalog/families.hpp"
@@ -9,14 +10,18 @@
 namespace tw::models {
 
 const char* to_string(DataKind kind) {
-  static constexpr const char* names[] = {"tokens", "images", "masked_tokens"};
+  static constexpr const char* names[] = {"tokens", "images", "masked_tokens", "clicks"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 const char* sample_name(DataKind kind) {
-  static constexpr const char* names[] = {"sequence", "image", "sequence"};
+  static constexpr const char* names[] = {"sequence", "image", "sequence", "impression"};
   return names[static_cast<std::size_t>(kind)];
 }
+
+std::int64_t Tables::all_rows() const { return std::accumulate(rows.begin(), rows.end(), std::int64_t{0}); }
+
+Tables NetworkShape::tables() const { return {}; }
 
 const std::vector<NetworkDescription>& catalog() {
   static const std::vector<NetworkDescription> networks = [] {
@@ -50,9 +55,23 @@ NetworkDescription cut_layers(NetworkDescription network, int layers) {
   return network;
 }
 
+NetworkDescription limit_table_rows(NetworkDescription network, std::int64_t most) {
+  constexpr std::int64_t least = 2;  // the synthetic clicks draw rows in pairs
+  if (most < least)
+    throw std::invalid_argument("tables need at least " + std::to_string(least) + " rows, not " + std::to_string(most));
+  std::shared_ptr<const NetworkShape> shorter = network.shape->with_table_rows_at_most(most);
+  if (!shorter) throw std::invalid_argument(network.name + " has no tables whose rows could be limited");
+  network.shape = std::move(shorter);
+  return network;
+}
+
 int layer_count(const NetworkDescription& network) { return network.shape->layers().count; }
 
 std::int64_t count_parameters(const NetworkDescription& network) { return network.shape->count_parameters(); }
+
+std::int64_t count_dense_parameters(const NetworkDescription& network) {
+  return count_parameters(network) - network.shape->tables().elements();
+}
 
 OptimizerConfig default_optimizer(const NetworkDescription& network) {
   return network.shape->default_optimizer(network.default_micro_batch);

@@ -14,16 +14,19 @@ namespace tw::models {
 
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
 /// and the exact floor (floors.hpp) follow from it.
-/// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together.
-enum class DataKind { tokens, images, masked_tokens };
-const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens"
-const char* sample_name(DataKind kind);  ///< "sequence", "image"
+/// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together. clicks:
+/// dense features, indices into tables, and whether somebody clicked.
+enum class DataKind { tokens, images, masked_tokens, clicks };
+const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "clicks"
+const char* sample_name(DataKind kind);  ///< "sequence", "image", "impression"
 struct DataDescription {
   DataKind kind = DataKind::tokens;
   std::int64_t vocabulary = 0;
   std::int64_t longest_sequence = 0;       ///< that the network takes; 0: its samples have no sequence length
   int image_size = 0, image_channels = 0;  ///< size × size × channels, NHWC
   std::int64_t classes = 0;
+  std::int64_t dense_features = 0, hot = 0;  ///< clicks: `hot` indices into each table
+  std::vector<std::int64_t> table_rows{};    ///< clicks: of each table
 };
 /// Positions to be predicted in a sequence of masked tokens: 15 % (Devlin et al., arXiv 1810.04805, §3.1), rounded down
 /// and at least 1: 76 of 512, MLPerf's max_predictions_per_seq. All sequences have so many, where the released data
@@ -35,9 +38,9 @@ constexpr std::int64_t masked_positions(std::int64_t seq_len) { return seq_len <
 /// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs
 /// it.
 struct Product {
-  enum class Kind { linear, convolution, classifier, attention } kind = Kind::linear;
+  enum class Kind { linear, convolution, classifier, attention, interaction } kind = Kind::linear;
   // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, kv_heads,
-  // head_dim.
+  // head_dim. interaction: the dot products of each pair of `heads` vectors of width head_dim, batch times.
   std::int64_t rows = 0, in_features = 0, out_features = 0;
   std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
   int kernel = 1, stride = 1, padding = 0;
@@ -59,7 +62,7 @@ struct Product {
   std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
   std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
 };
-/// "linear", "convolution", "classifier", "attention".
+/// "linear", "convolution", "classifier", "attention", "interaction".
 const char* to_string(Product::Kind kind);
 /// Appends a product, or raises the count of the one of equal shape.
 void add_product(std::vector<Product>& list, const Product& product);
@@ -76,9 +79,9 @@ struct Norm {
 
 /// Work of forward and backward between products that is neither a norm nor a product's epilogue. rotary: the first
 /// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width); gelu: by
-/// erf, (rows, width).
+/// erf, (rows, width). bags: of `heads` tables, `seq` indices for each of `batch` samples, of rows of `width`.
 struct Elementwise {
-  enum class Kind { rotary, swiglu, gelu } kind = Kind::rotary;
+  enum class Kind { rotary, swiglu, gelu, bags } kind = Kind::rotary;
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
   std::int64_t rows = 0, width = 0;
 };
@@ -105,6 +108,15 @@ inline const char* to_string(OptimizerConfig::Kind kind) {
 struct Fact {
   std::string name;
   std::variant<std::int64_t, bool, float, std::string, std::vector<int>> value;
+};
+
+/// Tables whose rows are looked up by index, of one width. A step reads and changes few of their rows: they are float32
+/// in every precision, and have no dense gradient and no moments.
+struct Tables {
+  std::vector<std::int64_t> rows;
+  std::int64_t width = 0;
+  std::int64_t all_rows() const;
+  std::int64_t elements() const { return all_rows() * width; }
 };
 
 /// What `--layers` counts: how many there are, to how few they can be cut, and their name in messages ("bottlenecks").
@@ -144,6 +156,10 @@ class NetworkShape {
   virtual std::vector<Fact> constants() const = 0;
   /// Whether gradients jump where a ReLU's input crosses zero: an exported step then has which side each took.
   virtual bool has_relu() const { return false; }
+  /// None in most networks. Part of count_parameters().
+  virtual Tables tables() const;
+  /// The same network with no table longer than `most` rows. Null where it has no tables.
+  virtual std::shared_ptr<const NetworkShape> with_table_rows_at_most(std::int64_t /*most*/) const { return nullptr; }
 };
 
 /// A NetworkShape over a plain struct of sizes.
@@ -174,10 +190,16 @@ NetworkDescription find_network(const std::string& name);
 /// `--layers N`. Throws std::invalid_argument where the network has fewer, or cannot have so few.
 NetworkDescription cut_layers(NetworkDescription network, int layers);
 
+/// `--table-rows-at-most N`. Throws std::invalid_argument where the network has no tables, or no table may be so short.
+NetworkDescription limit_table_rows(NetworkDescription network, std::int64_t most);
+
 /// How many of what `--layers` counts (LayerCount) the network has.
 int layer_count(const NetworkDescription& network);
 
 std::int64_t count_parameters(const NetworkDescription& network);
+
+/// Those in the flat buffers: all but the tables'.
+std::int64_t count_dense_parameters(const NetworkDescription& network);
 
 /// The published recipe's defaults for a network.
 OptimizerConfig default_optimizer(const NetworkDescription& network);
@@ -188,6 +210,9 @@ std::vector<Product> products(const NetworkDescription& network, std::int64_t mi
 bool has_products(const NetworkDescription& network, Product::Kind kind);
 /// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
 std::string why_no_fp8(const NetworkDescription& network);
+
+/// Why this network is not trained in fp16, which scales the loss; empty where it is.
+std::string why_no_fp16(const NetworkDescription& network);
 
 /// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
 /// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,

@@ -64,6 +64,19 @@ double grating_error(int size, int channels, std::int64_t classes) {
   return orthogonal_error(classes, energy / (static_cast<double>(grating_sigma) * grating_sigma));
 }
 
+double click_error(std::int64_t votes) {
+  const auto n = static_cast<double>(votes);
+  const double q = click_vote_error, m = click_signal, lambda = std::log((1 - q) / q);
+  double error = 0;
+  for (std::int64_t votes_for = 0; votes_for <= votes; ++votes_for) {
+    const auto k = static_cast<double>(votes_for);
+    const double log_share = std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(1 - q) +
+                             (n - k) * std::log(q);
+    error += std::exp(log_share) * 0.5 * std::erfc((m + (2 * k - n) * lambda / (2 * m)) / std::numbers::sqrt2);
+  }
+  return error;
+}
+
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   const DataDescription data = network.data();
   switch (data.kind) {
@@ -73,6 +86,8 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
       return std::numeric_limits<double>::quiet_NaN();
     case DataKind::images:
       return grating_error(data.image_size, data.image_channels, data.classes);
+    case DataKind::clicks:
+      return click_error(static_cast<std::int64_t>(data.table_rows.size()) * data.hot);
   }
   const auto positions = static_cast<double>(seq_len);
   return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.vocabulary)) / positions;

@@ -13,6 +13,10 @@ inline constexpr std::array<double, 4> markov_shares = {0.5, 0.25, 0.125, 0.125}
 /// Amplitude of the gratings and deviation of the noise over them (models/data/image_source.hpp).
 inline constexpr float grating_amplitude = 1.0f, grating_sigma = 1.0f;
 
+/// Of the clicks (models/data/click_source.hpp): distance of the two means of the dense features from their middle, in
+/// deviations; and how often an index votes against the label.
+inline constexpr double click_signal = 0.75, click_vote_error = 0.35;
+
 /// Nats a token, given the two tokens before it: H(½, ¼, ⅛, ⅛) = 1.75·ln 2, whatever the vocabulary.
 double markov_entropy_rate();
 /// Nats of the second token of a sequence: the one before the first is hidden and uniform. ln 4 where 4 divides the
@@ -26,9 +30,14 @@ double orthogonal_error(std::int64_t classes, double gamma);
 /// Of the gratings of an image of size × size pixels, before label noise.
 double grating_error(int size, int channels, std::int64_t classes);
 
+/// Error of the best classifier of clicks whose samples have `votes` indices. With g ~ N(±m, 1) along the dense
+/// features and k of n votes for a click, the log-likelihood ratio is 2·m·g + (2k − n)·λ, λ = ln((1 − q)/q),
+/// m = click_signal, q = click_vote_error; so P = Σ_k binom(n, k)·(1−q)^k·q^{n−k}·Φ(−m − (2k − n)·λ/(2m)).
+double click_error(std::int64_t votes);
+
 /// The floor of held-out samples, exact whatever the seed. Tokens: the least expected loss, in nats a token: the
 /// entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one before
-/// it is hidden). Images: the error of the best classifier. Masked tokens: NaN, not known; no task uses them.
+/// it is hidden). Images, clicks: the error of the best classifier. Masked tokens: NaN, not known; no task uses them.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
 }  // namespace tw::models

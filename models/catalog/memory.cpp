@@ -21,6 +21,9 @@ double input_elements(const std::vector<Product>& products) {
         one = number(p.batch) * number(p.seq) * number(p.head_dim) *
               (number(p.heads) + 2 * number(p.kv_heads > 0 ? p.kv_heads : p.heads));
         break;
+      case Product::Kind::interaction:
+        one = number(p.batch) * number(p.heads) * number(p.head_dim);
+        break;
     }
     all += one * p.count;
   }
@@ -30,13 +33,15 @@ double input_elements(const std::vector<Product>& products) {
 }  // namespace
 
 LeastMemory least_memory(const NetworkDescription& network, const std::string& precision, std::int64_t micro_batch,
-                         std::int64_t seq_len, int recomputed_layers) {
+                         std::int64_t seq_len, int recomputed_layers, int ranks) {
   // fp8 is computed from what is stored in bf16.
   const double element = precision == "bf16" || precision == "fp16" || precision == "fp8" ? 2 : 4;
   constexpr double float32 = 4;
-  const auto parameters = static_cast<double>(count_parameters(network));
+  const auto parameters = static_cast<double>(count_dense_parameters(network));
   LeastMemory least;
   least.parameters = parameters * (element + (element < float32 ? float32 : 0) + float32);
+  const Tables tables = network.shape->tables();
+  least.parameters += static_cast<double>(tables.elements()) / ranks * float32;
   least.optimizer = parameters * float32 * default_optimizer(network).moments();
   least.activations = input_elements(products(network, micro_batch, seq_len));
   if (recomputed_layers > 0)

@@ -19,7 +19,7 @@ bool same_shape(const Product& a, const Product& b) {
 }  // namespace
 
 const char* to_string(Product::Kind kind) {
-  static constexpr const char* names[] = {"linear", "convolution", "classifier", "attention"};
+  static constexpr const char* names[] = {"linear", "convolution", "classifier", "attention", "interaction"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -48,6 +48,10 @@ double Product::forward_flops() const {
       forward = (causal ? 2.0 : 4.0) * static_cast<double>(batch) * static_cast<double>(heads * head_dim) *
                 static_cast<double>(seq) * static_cast<double>(seq);
       break;
+    case Kind::interaction:
+      // 2 for each pair and column
+      forward = static_cast<double>(batch * heads * (heads - 1)) * static_cast<double>(head_dim);
+      break;
   }
   return forward * count;
 }
@@ -71,6 +75,11 @@ bool has_products(const NetworkDescription& network, Product::Kind kind) {
 std::string why_no_fp8(const NetworkDescription& network) {
   if (has_products(network, Product::Kind::linear)) return {};
   return "fp8 is for linear layers, and this network has none but its output head";
+}
+
+std::string why_no_fp16(const NetworkDescription& network) {
+  if (network.shape->tables().rows.empty()) return {};
+  return "a step whose gradients overflow is skipped on all ranks, which is not implemented for the rows of tables";
 }
 
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len) {

@@ -259,9 +259,72 @@ DType checked(const Check& check, const ScatterRows& args) {
   return type;
 }
 
+DType check_bags(const Check& check, const Tensor& rows, const Tensor& tables, const Tensor& indices, const char* name,
+                 const Tensor& values) {
+  const DType type = check.activation(name, values, 3);
+  const std::int64_t slots = values.dims[1];
+  check.has_rank("rows", rows, DType::float32, 2);
+  check.at_least("2147483647 less the rows of all tables", std::int64_t{INT32_MAX} - rows.dims[0], 0);
+  check.has("rows", rows, DType::float32, {rows.dims[0], values.dims[2]});
+  check.has("tables", tables, DType::int32, {slots, 2});
+  check.has_rank("indices", indices, DType::int32, 3);
+  check.has("indices", indices, DType::int32, {values.dims[0], slots, indices.dims[2]});
+  check.at_least("2147483647 less the indices", std::int64_t{INT32_MAX} - indices.count(), 0);
+  check.apart(name, values, "rows", rows);
+  return type;
+}
+DType checked(const Check& check, const EmbeddingBagForward& args) {
+  return check_bags(check, args.rows, args.tables, args.indices, "y", args.y);
+}
+DType checked(const Check& check, const EmbeddingBagUpdate& args) {
+  check.not_null("scalars", args.scalars);
+  return check_bags(check, args.rows, args.tables, args.indices, "dy", args.dy);
+}
+
+/// The extents of y.
+Dims interacted(const Check& check, const Tensor& dense, const Tensor& bags, const Tensor& places) {
+  const DType type = check.activation("dense", dense, 2);
+  check.activation("bags", bags, 4);
+  check.has("bags", bags, type, {bags.dims[0], dense.dims[0], bags.dims[2], dense.dims[1]});
+  check.has_rank("places", places, DType::int32, 1);
+  const std::int64_t features = places.dims[0];
+  return {dense.dims[0], dense.dims[1] + features * (features + 1) / 2};
+}
+DType checked(const Check& check, const InteractionForward& args) {
+  const Dims wide = interacted(check, args.dense, args.bags, args.places);
+  check.has("y", args.y, args.dense.dtype, wide);
+  check.apart("y", args.y, "dense", args.dense);
+  check.apart("y", args.y, "bags", args.bags);
+  return args.dense.dtype;
+}
+DType checked(const Check& check, const InteractionBackward& args) {
+  const Dims wide = interacted(check, args.dense, args.bags, args.places);
+  const DType type = args.dense.dtype;
+  check.has("dy", args.dy, type, wide);
+  check.has("d_dense", args.d_dense, type, args.dense.dims);
+  check.has("d_bags", args.d_bags, type, args.bags.dims);
+  for (const auto& [name, other] :
+       {std::pair("dy", args.dy), std::pair("dense", args.dense), std::pair("bags", args.bags)}) {
+    check.apart("d_dense", args.d_dense, name, other);
+    check.apart("d_bags", args.d_bags, name, other);
+  }
+  check.apart("d_bags", args.d_bags, "d_dense", args.d_dense);
+  return type;
+}
+
+DType checked(const Check& check, const BinaryCrossEntropy& args) {
+  const DType type = check.activation("logits", args.logits, 1);
+  check.has("targets", args.targets, DType::int32, args.logits.dims);
+  check.has("loss", args.loss, DType::float32, {1});
+  check.may_have("correct", args.correct, DType::int32, {1});
+  check.may_have("d_logits", args.d_logits, type, args.logits.dims);
+  check.same_or_apart("d_logits", args.d_logits, "logits", args.logits);
+  return type;
+}
+
 void check_activation(const Check& check, Activation activation) {
-  if (activation != Activation::gelu_erf && activation != Activation::tanh)
-    check.fail("activation", "gelu_erf or tanh", activation == Activation::gelu ? "gelu" : "none");
+  if (activation == Activation::none || activation == Activation::gelu)
+    check.fail("activation", "gelu_erf, tanh or relu", activation == Activation::gelu ? "gelu" : "none");
 }
 
 DType checked(const Check& check, const ActivationForward& args) {

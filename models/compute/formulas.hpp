@@ -123,11 +123,23 @@ struct HyperbolicTangent {
     return hyperbolic_tangent_derivative(x);
   }
 };
-/// body(GeluErf{}) or body(HyperbolicTangent{}): the two that ActivationForward takes.
+struct RectifiedLinear {
+  template <class T>
+  TW_HOST_DEVICE static inline T value(T x) {
+    return x > T(0) ? x : x != x ? x : T(0);  // a NaN stays
+  }
+  template <class T>
+  TW_HOST_DEVICE static inline T derivative(T x) {
+    return x > T(0) ? T(1) : T(0);
+  }
+};
+/// body(GeluErf{}), body(RectifiedLinear{}) or body(HyperbolicTangent{}): those that ActivationForward takes.
 template <class Body>
 static inline void with_activation(Activation activation, Body&& body) {
   if (activation == Activation::gelu_erf) {
     body(GeluErf{});
+  } else if (activation == Activation::relu) {
+    body(RectifiedLinear{});
   } else {
     body(HyperbolicTangent{});
   }
@@ -152,6 +164,14 @@ struct SwigluGradient {
 template <class T>
 TW_HOST_DEVICE static inline SwigluGradient<T> swiglu_gradient(T gate, T up, T dy) {
   return {dy * up * silu_derivative(gate), dy * silu(gate)};
+}
+
+/// Binary cross-entropy of a logit z: log(1 + e^z) − target·z = max(z, 0) − target·z + log(1 + e^−|z|), which overflows
+/// nowhere; its derivative is sigmoid(z) − target.
+template <class T>
+TW_HOST_DEVICE static inline T binary_cross_entropy(T z, T target) {
+  const T magnitude = z < T(0) ? -z : z;
+  return (z > T(0) ? z : T(0)) - target * z + std::log1p(exponential(-magnitude));
 }
 
 /// RMSNorm (Zhang & Sennrich, arXiv 1910.07467) of a row: its factor, and dx of y = x·rstd·gamma with g = dy·gamma,

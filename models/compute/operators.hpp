@@ -42,8 +42,8 @@ struct DecaySegment {
   float weight_decay = 0;
 };
 
-/// Linear plans fuse `gelu` (its tanh form); gelu_erf and tanh are operators of their own (ActivationForward).
-enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh };
+/// Linear plans fuse `gelu` (its tanh form); gelu_erf, tanh and relu are operators of their own (ActivationForward).
+enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh, relu };
 
 // ---- operators without a plan ----
 struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + position_table[t,:]
@@ -164,12 +164,48 @@ struct ScatterRows {            // backward of GatherRows: dx[indices[i], :] = d
   Tensor indices;               // int32 (n), in [0, rows), each value once: what the caller answers for
   Tensor dx;                    // T (rows, width); overwritten
 };
+// Embedding bags (Naumov et al., arXiv 1906.00091): for each sample and table, the sum of the rows that its bag names.
+// Several tables of one width lie behind each other in `rows`, always float32; a slot without rows is empty.
+struct EmbeddingBagForward {    // y[i, s, :] = Σ_h rows[tables[s].first + indices[i, s, h], :]; 0 in an empty slot
+  Tensor rows;                  // float32 (all rows, width)
+  Tensor tables;                // int32 (slots, 2): first row and number of rows of each table
+  Tensor indices;               // int32 (batch, slots, hot), in [0, number of rows of the table); any in an empty slot
+  Tensor y;                     // T (batch, slots, width)
+};
+struct EmbeddingBagUpdate {     // backward and SGD in one: each row that occurs becomes
+                                // row − learning_rate · f · Σ dy[i, s, :] over its occurrences, in order of (i, s, h);
+                                // f = gradient_scale · clip_factor / loss_scale. Nothing where found_non_finite
+  Tensor rows;                  // float32 (all rows, width), in place
+  Tensor tables, indices;       // as in forward
+  Tensor dy;                    // T (batch, slots, width)
+  const StepScalars* scalars = nullptr;  ///< device memory
+};
+struct InteractionForward {     // of features z_0 = dense, z_f = the bag at places[f − 1]: y = (z_0, z_1·z_0, z_2·z_0,
+                                // z_2·z_1, z_3·z_0, …): the lower triangle of all dot products without its diagonal
+  Tensor dense;                 // T (batch, width)
+  Tensor bags;                  // T (shards, batch, slots, width): as all_to_all leaves the bags of several ranks
+  Tensor places;                // int32 (features): shard · slots + slot of each feature behind the first
+  Tensor y;                     // T (batch, width + features·(features + 1)/2)
+};
+struct InteractionBackward {
+  Tensor dy;                    // T, as y
+  Tensor dense, bags, places;   // as in forward
+  Tensor d_dense;               // T (batch, width)
+  Tensor d_bags;                // T, as bags; slots that are no feature's place are left as they are
+};
+struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z, for logits z
+  Tensor logits;                // T (rows)
+  Tensor targets;               // int32 (rows): 0 or 1
+  Tensor loss;                  // float32 (1): overwritten
+  Tensor correct;               // int32 (1); optional: rows with target 1 and z > 0, or 0 and z ≤ 0; overwritten
+  Tensor d_logits;              // T (rows): (sigmoid(z) − target)/rows; absent: loss only. May alias logits
+};
 struct ActivationForward {      // y = act(x)
   Tensor x, y;                  // T, equal extents; y may alias x
-  Activation activation = Activation::none;  ///< gelu_erf or tanh
+  Activation activation = Activation::none;  ///< gelu_erf, tanh or relu
 };
 struct ActivationBackward {     // dx = dy ⊙ act'(x)
-  Tensor dy, x, dx;             // T, equal extents; x as in forward; dx may alias dy
+  Tensor dy, x, dx;             // T, equal extents; x as in forward, of relu also its y; dx may alias dy
   Activation activation = Activation::none;  ///< as in forward
 };
 struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b

@@ -7,16 +7,16 @@
 namespace tw::models {
 
 BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-                         std::int64_t seq_len, std::uint64_t seed)
+                         std::int64_t seq_len, std::uint64_t seed, DataShare share)
     : device_(device),
-      samples_(network, precision, micro_batch, seq_len, seed, std::max(1, device.info().threads)),
+      samples_(network, precision, micro_batch, seq_len, seed, std::max(1, device.info().threads), share),
       inputs_(samples_.inputs()),
       targets_(samples_.targets()) {
   input_memory_ = Buffer(device, inputs_.bytes());
   target_memory_ = Buffer(device, targets_.bytes());
   inputs_.data = input_memory_.data();
   targets_.data = target_memory_.data();
-  if (device.generates_samples() && samples_.masked() == nullptr) {
+  if (device.generates_samples() && samples_.masked() == nullptr && samples_.clicks() == nullptr) {
     const std::vector<std::int32_t> table = samples_.images() ? samples_.images()->table() : samples_.tokens()->table();
     table_ = Buffer(device, table.size() * sizeof(std::int32_t));
     const std::unique_ptr<Stream> stream = device.create_stream();

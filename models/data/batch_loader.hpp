@@ -11,12 +11,12 @@
 namespace tw::models {
 
 /// One micro-batch's room in device memory, filled in the order of a stream: by the device itself where it generates
-/// samples (but no masked ones), else by the host, which copies them. On an asynchronous device it does so in two
-/// buffers and waits only for the older one. The numbers are the same.
+/// samples (but no masked ones, and no clicks), else by the host, which copies them. On an asynchronous device it does
+/// so in two buffers and waits only for the older one. The numbers are the same.
 class BatchLoader {
  public:
   BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-              std::int64_t seq_len, std::uint64_t seed);
+              std::int64_t seq_len, std::uint64_t seed, DataShare share = {});
   /// Enqueues samples [first_sample, first_sample + micro_batch).
   void load(Stream& stream, Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }    ///< device memory

@@ -6,15 +6,25 @@
 #include "models/data/masked_source.hpp"
 
 namespace tw::models {
+namespace {
+
+ClickLayout click_layout(const DataDescription& data, std::int64_t micro_batch, int ranks) {
+  const auto tables = static_cast<std::int64_t>(data.table_rows.size());
+  return {micro_batch, data.dense_features, (tables + ranks - 1) / ranks, data.hot, ranks};
+}
+
+}  // namespace
 
 Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-                                   std::int64_t seq_len) {
+                                   std::int64_t seq_len, int ranks) {
   const DataDescription data = network.data();
   switch (data.kind) {
     case DataKind::tokens:
       break;
     case DataKind::masked_tokens:
       return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.inputs()}};
+    case DataKind::clicks:
+      return Tensor{nullptr, DType::int32, {click_layout(data, micro_batch, ranks).inputs()}};
     case DataKind::images:
       return Tensor{nullptr, precision, {micro_batch, data.image_size, data.image_size, data.image_channels}};
   }
@@ -28,6 +38,7 @@ Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int6
     case DataKind::masked_tokens:
       return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.gathered()}};
     case DataKind::images:
+    case DataKind::clicks:
       break;
   }
   return Tensor{nullptr, DType::int32, {micro_batch}};
@@ -40,11 +51,12 @@ std::int64_t SyntheticData::predictions(const NetworkDescription& network, std::
 }
 
 SyntheticData::SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-                             std::int64_t seq_len, std::uint64_t seed, int threads)
-    : inputs_(inputs_shape(network, precision, micro_batch, seq_len)),
+                             std::int64_t seq_len, std::uint64_t seed, int threads, DataShare share)
+    : inputs_(inputs_shape(network, precision, micro_batch, seq_len, share.ranks)),
       targets_(targets_shape(network, micro_batch, seq_len)),
       seq_len_(seq_len),
-      threads_(threads) {
+      threads_(threads),
+      share_(share) {
   const DataDescription data = network.data();
   switch (data.kind) {
     case DataKind::tokens:
@@ -53,6 +65,11 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
       break;
     case DataKind::masked_tokens:
       masked_ = std::make_unique<MaskedSource>(data.vocabulary, seed);
+      break;
+    case DataKind::clicks:
+      clicks_ = std::make_unique<ClickSource>(data.table_rows, data.dense_features, data.hot, seed);
+      placement_ = place_tables(data.table_rows, share.ranks);
+      layout_ = click_layout(data, micro_batch, share.ranks);
       break;
     case DataKind::images:
       images_ = std::make_unique<ImageSource>(data.image_size, data.image_channels, data.classes, seed);
@@ -73,6 +90,11 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample) {
 void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets) {
   if (images_) {
     images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs, targets, threads_);
+    return;
+  }
+  if (clicks_) {
+    clicks_->fill(split, first_sample, layout_, placement_, share_.rank, static_cast<std::int32_t*>(inputs), targets,
+                  threads_);
     return;
   }
   if (masked_) {

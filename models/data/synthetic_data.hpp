@@ -1,4 +1,4 @@
-// The batches of a network: synthetic tokens or images by sample index, made by the host.
+// The batches of a network: synthetic tokens, images or clicks by sample index, made by the host.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "models/catalog/description.hpp"
 #include "models/compute/tensor.hpp"
+#include "models/data/click_source.hpp"
 #include "models/data/token_source.hpp"
 
 namespace tw::models {
@@ -14,17 +15,22 @@ namespace tw::models {
 class ImageSource;
 class MaskedSource;
 
+/// Which part of a global batch a rank makes. Only clicks depend on it: indices are those of the tables that it holds.
+struct DataShare {
+  int rank = 0, ranks = 1;
+};
+
 class SyntheticData {
  public:
   /// `threads` make a batch; its values do not depend on them.
   SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch, std::int64_t seq_len,
-                std::uint64_t seed, int threads);
+                std::uint64_t seed, int threads, DataShare share = {});
   ~SyntheticData();
 
   /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
-  /// channels); masked tokens: int32, all of MaskedLayout's.
+  /// channels); masked tokens, clicks: int32, all of MaskedLayout's or ClickLayout's.
   static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-                             std::int64_t seq_len);
+                             std::int64_t seq_len, int ranks = 1);
   /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's.
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
@@ -37,10 +43,11 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
-  /// The source of tokens, of images or of masked tokens; the others are null.
+  /// The source of tokens, of images, of masked tokens or of clicks; the others are null.
   const TokenSource* tokens() const { return tokens_.get(); }
   const ImageSource* images() const { return images_.get(); }
   const MaskedSource* masked() const { return masked_.get(); }
+  const ClickSource* clicks() const { return clicks_.get(); }
 
  private:
   Tensor inputs_, targets_;
@@ -49,6 +56,10 @@ class SyntheticData {
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<ImageSource> images_;
   std::unique_ptr<MaskedSource> masked_;
+  std::unique_ptr<ClickSource> clicks_;
+  DataShare share_;
+  TablePlacement placement_;  // of clicks
+  ClickLayout layout_;
   std::vector<std::byte> input_memory_;
   std::vector<std::int32_t> target_memory_, sequence_;
 };

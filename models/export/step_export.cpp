@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "models/compute/error.hpp"
 
@@ -93,6 +94,25 @@ std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, cons
                            return exported_values(device, stream, spec, values, 1.0f);
                          }});
     }
+  }
+  return tensors;
+}
+
+std::vector<SafeTensor> exported_tables(Device& device, Stream& stream, const ParameterStore& store, const void* rows) {
+  std::vector<SafeTensor> tensors;
+  const auto* next = static_cast<const char*>(rows);
+  for (const Table& table : store.tables()) {
+    if (!table.values) continue;
+    const char* from = std::exchange(next, next + table.values.bytes());
+    tensors.push_back({SafeTensor::Type::float32,
+                       table.spec.name,
+                       {table.spec.rows, table.spec.width},
+                       [&device, &stream, from, bytes = table.values.bytes()] {
+                         std::vector<char> values(bytes);
+                         device.copy_to_host(stream, values.data(), from, bytes);
+                         stream.synchronize();
+                         return values;
+                       }});
   }
   return tensors;
 }

@@ -28,6 +28,9 @@ enum class ExportKind { master, gradient };
 std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store,
                                             ExportKind kind, float scale);
 
+/// Tables of this rank, of the values at `rows`, which lie as ParameterStore::table_rows(); none without tables.
+std::vector<SafeTensor> exported_tables(Device& device, Stream& stream, const ParameterStore& store, const void* rows);
+
 /// Which units of a network's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks
 /// and the saved tensors whose name begins with "relu". A gradient jumps where a ReLU's input crosses zero, and
 /// rounding decides the side of the nearest ones: whoever compares gradients needs to know which side it was.

@@ -43,6 +43,10 @@ std::string extents(const Arguments& a) {
     return a.gradient.dims.str();
   else if constexpr (requires { a.x; })
     return a.x.dims.str();
+  else if constexpr (requires { a.logits; })
+    return a.logits.dims.str();
+  else if constexpr (requires { a.dy; })
+    return a.dy.dims.str();
   else if constexpr (requires { a.inputs; })
     return a.inputs.dims.str();
   else

@@ -1,5 +1,7 @@
 #include "models/ledger/ledger.hpp"
 
+#include <algorithm>
+
 #include "models/data/synthetic_data.hpp"
 #include "models/ledger/counting_device.hpp"
 #include "models/network/executor.hpp"
@@ -13,6 +15,8 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   CountingDevice device;
   const std::unique_ptr<Stream> stream = device.create_stream();
   auto blocks = build_blocks(network, precision, micro_batch, seq_len);
+  const std::int64_t kept = std::min<std::int64_t>(accumulate, 2);  // micro-batches that are run
+  for (const auto& block : blocks) block->use_tables({.accumulate = kept});
   const ParameterStore store(device, storage(precision), blocks);
   Optimizer optimizer(device, default_optimizer(network), store, scales_loss(precision), 1);
   store.build(blocks);
@@ -38,6 +42,9 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   }
   device.repeat(1);
   optimizer.update(*stream);
+  device.repeat(static_cast<double>(accumulate) / static_cast<double>(kept));
+  for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
+  device.repeat(1);
   executor.refresh();
   return device.rows();
 }

@@ -23,6 +23,7 @@ double flops(const ConvolutionShape& s) {
   return 2 * number(s.batch) * number(s.out_height() * s.out_width()) * number(s.kernel * s.kernel) *
          number(s.in_channels) * number(s.out_channels);
 }
+double pairs(const Tensor& places) { return number(places.count() * (places.count() + 1) / 2); }
 double flops(const AttentionShape& s) {
   return (s.causal ? 2 : 4) * number(s.batch) * number(s.heads * s.head_dim) * number(s.seq) * number(s.seq);
 }
@@ -113,6 +114,24 @@ Traffic traffic(const EmbeddingBackward& a) {
   const double positions = rows_bytes(a.d_position_table, a.tokens.dims[1]);
   return all + (a.accumulate_position ? Traffic{positions, positions, 0} : moved({}, {a.d_position_table}));
 }
+Traffic traffic(const EmbeddingBagForward& a) {
+  Traffic all = moved({a.tables, a.indices}, {a.y});
+  all.read += number(a.indices.count()) * number(a.rows.dims[1]) * sizeof(float);
+  return all;
+}
+Traffic traffic(const EmbeddingBagUpdate& a) {
+  const double rows = rows_bytes(a.rows, a.indices.count());
+  return moved({a.tables, a.indices, a.dy}, {}) + Traffic{rows, rows, 0};
+}
+Traffic traffic(const InteractionForward& a) {
+  return moved({a.dense, a.bags, a.places}, {a.y}) +
+         Traffic{0, 0, 2 * number(a.dense.count()) * pairs(a.places)};
+}
+Traffic traffic(const InteractionBackward& a) {
+  return moved({a.dy, a.dense, a.bags, a.places}, {a.d_dense, a.d_bags}) +
+         Traffic{0, 0, 4 * number(a.dense.count()) * pairs(a.places)};
+}
+Traffic traffic(const BinaryCrossEntropy& a) { return moved({a.logits, a.targets}, {a.loss, a.correct, a.d_logits}); }
 Traffic traffic(const LayerNormForward& a) {
   return norm_forward({a.x, a.gamma, a.beta}, a.sum, a.residual, {a.y, a.mean, a.rstd});
 }

@@ -9,14 +9,16 @@
 
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
+#include "models/compute/exchange.hpp"
 #include "models/compute/precision.hpp"
 
 namespace tw::models {
 
-/// How a parameter starts: normal(0, stddev), a constant, or the published scheme's stddev computed by the block.
+/// How a parameter starts: normal(0, stddev), uniform in ±bound, a constant, or the published scheme's stddev computed
+/// by the block.
 struct Initialiser {
-  enum class Kind { normal, constant } kind = Kind::constant;
-  float value = 0;  ///< stddev or the constant
+  enum class Kind { normal, uniform, constant } kind = Kind::constant;
+  float value = 0;  ///< stddev, bound or the constant
 };
 
 /// A range of rows of a parameter under a name of its own.
@@ -45,6 +47,26 @@ struct Parameter {
   std::int64_t offset = 0;  ///< element offset in the flat buffers (reverse gradient order, 128-byte aligned)
 };
 
+/// A table of rows that are looked up by index (catalog's Tables): float32 in every precision, outside the flat
+/// buffers. A step changes the rows that it has read, by plain SGD; there is no dense gradient and no moment.
+struct TableSpec {
+  std::string name;  ///< "emb_l.0.weight"
+  std::int64_t rows = 0, width = 0;
+  Initialiser initialiser;
+  bool is_here = true;  ///< this rank holds it
+};
+
+struct Table {
+  TableSpec spec;
+  Tensor values;  ///< float32 (rows, width); absent where another rank holds it
+};
+
+/// How a rank takes part in the lookups of a step.
+struct TableUse {
+  int rank = 0, ranks = 1;
+  std::int64_t accumulate = 1;  ///< micro-batches of a step, whose gradients of rows are kept until the update
+};
+
 struct ActivationSpec {
   std::string name;
   Dims dims;
@@ -62,7 +84,7 @@ struct BlockRun {
   Tensor loss{};                  ///< float32 (1), written by the last block: in backward, or in forward for evaluation
   Tensor correct{};               ///< int32 (1), likewise
   const StepScalars* scalars = nullptr;  ///< device memory; where the loss is scaled: by its loss_scale
-  bool backward_follows = true;   ///< false: evaluation, the last block's forward computes the loss only
+  bool backward_follows = true;          ///< false: evaluation, the last block's forward computes the loss only
   bool update_statistics = true;  ///< false: leave running statistics and scales alone (evaluation, recomputed forward)
   /// Called by backward once its work is enqueued, with an index into the block's parameters(), last parameter first. A
   /// parameter is announced by its owner, after every block that shares it.
@@ -91,6 +113,19 @@ class Block {
   virtual std::vector<ParameterSpec> statistics() const { return {}; }
   /// Bytes of device memory that build() fills once and keeps, besides plans. Of what several blocks share, one counts.
   virtual std::size_t constant_bytes() const { return 0; }
+  /// Before anything else of a block with tables, which one of a network may have.
+  virtual void use_tables(const TableUse&) {}
+  virtual std::vector<TableSpec> tables() const { return {}; }
+  /// Bytes of device memory that build() takes for the gradients of rows.
+  virtual std::size_t table_gradient_bytes() const { return 0; }
+  /// float32 (rows of the tables that are here, in the order of tables(), width).
+  virtual void bind_tables(Tensor /*rows*/) {}
+  /// Where the tables lie on several ranks, before the first forward: it outlives the block. Forward and backward, but
+  /// of the same micro-batch on all ranks, are then collective.
+  virtual void connect(Exchange&) {}
+  /// SGD of `rows` (as bound, or as many others) by what backward of the micro-batches since the last one that did not
+  /// accumulate has left. `scalars`: device memory.
+  virtual void update_tables(Stream&, Tensor /*rows*/, const StepScalars*) {}
   /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters(), `statistics`
   /// likewise.
   virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,

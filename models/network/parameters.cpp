@@ -7,6 +7,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/philox.hpp"
 #include "models/data/gaussian.hpp"
+#include "models/data/uniform.hpp"
 
 namespace tw::models {
 namespace {
@@ -25,6 +26,18 @@ std::int64_t statistic_elements(const std::vector<std::unique_ptr<Block>>& block
   return count;
 }
 
+/// Of the tables of this rank: rows, and their width. A rank that holds none has one row, so that there is a tensor.
+Dims table_extents(const std::vector<std::unique_ptr<Block>>& blocks) {
+  std::int64_t rows = 0, width = 0;
+  for (const auto& block : blocks) {
+    for (const TableSpec& table : block->tables()) {
+      rows += table.is_here ? table.rows : 0;
+      width = table.width;
+    }
+  }
+  return width > 0 ? Dims{std::max<std::int64_t>(rows, 1), width} : Dims{};
+}
+
 }  // namespace
 
 ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks, int ranks) {
@@ -38,6 +51,8 @@ ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& bloc
     }
   }
   count = round_up(count, ranks * align_elements);
+  for (const auto& block : blocks)
+    for (const TableSpec& table : block->tables()) table_elements += Dims{table.rows, table.width}.count();
 }
 
 std::vector<DecaySegment> ParameterLayout::decay_segments(float weight_decay) const {
@@ -66,6 +81,17 @@ ParameterStore::ParameterStore(Device& device, DType precision, const std::vecto
                            : flat_weights().slice(entry.offset, entry.spec.dims);
     parameters_.push_back(parameter);
   }
+  if (const Dims extents = table_extents(blocks); extents.rank() > 0) {
+    table_memory_ = Buffer(device, static_cast<std::size_t>(extents.count()) * sizeof(float));
+    table_rows_ = {table_memory_.data(), DType::float32, extents};
+    std::int64_t offset = 0;
+    for (const auto& block : blocks) {
+      for (const TableSpec& spec : block->tables()) {
+        tables_.push_back({spec, spec.is_here ? table_rows_.slice(offset, {spec.rows, spec.width}) : Tensor{}});
+        offset += spec.is_here ? spec.rows * spec.width : 0;
+      }
+    }
+  }
   if (const std::int64_t elements = statistic_elements(blocks); elements > 0) {
     statistic_values_ = Buffer(device, static_cast<std::size_t>(elements) * sizeof(float));
     const Tensor all{statistic_values_.data(), DType::float32, {elements}};
@@ -75,6 +101,27 @@ ParameterStore::ParameterStore(Device& device, DType precision, const std::vecto
         statistics_.push_back({spec, all.slice(offset, spec.dims)});
         offset += round_up(spec.dims.count(), ParameterLayout::align_elements);
       }
+    }
+  }
+}
+
+void ParameterStore::initialise_tables(Stream& stream, std::uint64_t seed) {
+  constexpr std::int64_t piece = std::int64_t{1} << 22;  // so that a table need not fit the host twice
+  if (table_rows_) device_.fill(stream, {table_rows_, 0});
+  std::vector<float> host;
+  for (const Table& table : tables_) {
+    if (!table.values) continue;
+    const Initialiser& start = table.spec.initialiser;
+    if (start.kind != Initialiser::Kind::uniform)
+      throw Error(Failure::internal, table.spec.name + ": tables start as uniform numbers");
+    host.resize(static_cast<std::size_t>(std::min(piece, table.values.count())));
+    for (std::int64_t begin = 0; begin < table.values.count(); begin += piece) {
+      const std::int64_t count = std::min(piece, table.values.count() - begin);
+      fill_uniform_parallel(host.data(), count, start.value, seed, random_stream("weights." + table.spec.name), begin,
+                            std::max(1, device_.info().threads));
+      device_.copy_from_host(stream, table.values.slice(begin, {count}).data, host.data(),
+                             static_cast<std::size_t>(count) * sizeof(float));
+      stream.synchronize();  // `host` is used again
     }
   }
 }
@@ -99,6 +146,7 @@ void ParameterStore::initialise(Stream& stream, std::uint64_t seed) {
   }
   for (const Statistic& statistic : statistics_)
     device_.fill(stream, {statistic.values, statistic.spec.initialiser.value});
+  initialise_tables(stream, seed);
   if (weights_) device_.cast(stream, {flat_master(), flat_weights()});
   stream.synchronize();
 }
@@ -119,6 +167,7 @@ void ParameterStore::build(std::vector<std::unique_ptr<Block>>& blocks) const {
     std::vector<Tensor> statistics;
     for (std::size_t i = block->statistics().size(); i > 0; --i) statistics.push_back(statistics_[statistic++].values);
     block->build(device_, own, shared, statistics);
+    if (!block->tables().empty()) block->bind_tables(table_rows_);
   }
 }
 
@@ -126,7 +175,7 @@ std::size_t ParameterStore::parameter_bytes(const ParameterLayout& layout, DType
                                             const std::vector<std::unique_ptr<Block>>& blocks) {
   const auto count = static_cast<std::size_t>(layout.count);
   return count * sizeof(float) + (precision == DType::float32 ? 0 : count * size_of(precision)) +
-         static_cast<std::size_t>(statistic_elements(blocks)) * sizeof(float);
+         static_cast<std::size_t>(statistic_elements(blocks) + table_extents(blocks).count()) * sizeof(float);
 }
 
 std::size_t ParameterStore::gradient_bytes(const ParameterLayout& layout) {

@@ -1,4 +1,4 @@
-// The flat buffers: weights, master weights and gradients of a network, and how parameters lie in them.
+// The flat buffers: weights, master weights and gradients of a network, and how parameters lie in them; and its tables.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct ParameterLayout {
   std::vector<Entry> entries;
   std::int64_t count = 0;            ///< elements with padding, a multiple of ranks · align_elements: equal shards
   std::int64_t parameter_count = 0;  ///< without
+  std::int64_t table_elements = 0;   ///< of all tables of the network, which lie in no flat buffer
 
   explicit ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks, int ranks = 1);
   /// One for each parameter; weight decay 0 where none applies. Padding lies in none.
@@ -43,15 +44,20 @@ class ParameterStore {
     Tensor values;
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }  // in the order of blocks
-  Tensor flat_weights() const { return flat(weights_, precision_); }        // rank 0 in float32
+  const std::vector<Table>& tables() const { return tables_; }
+  /// All tables of this rank, behind each other: float32 (rows, width); rank 0 without tables.
+  Tensor table_rows() const { return table_rows_; }
+  Tensor flat_weights() const { return flat(weights_, precision_); }  // rank 0 in float32
   Tensor flat_master() const { return flat(master_, DType::float32); }
   Tensor flat_gradients() const { return flat(gradients_, DType::float32); }
 
-  /// Bytes of weights, master weights and statistics; of gradients.
+  /// Bytes of weights, master weights, statistics and tables; of gradients.
   static std::size_t parameter_bytes(const ParameterLayout& layout, DType precision,
                                      const std::vector<std::unique_ptr<Block>>& blocks);
   static std::size_t gradient_bytes(const ParameterLayout& layout);
-  std::size_t parameter_bytes() const { return weights_.bytes() + master_.bytes() + statistic_values_.bytes(); }
+  std::size_t parameter_bytes() const {
+    return weights_.bytes() + master_.bytes() + statistic_values_.bytes() + table_memory_.bytes();
+  }
   std::size_t gradient_bytes() const { return gradients_.bytes(); }
 
  private:
@@ -61,7 +67,11 @@ class ParameterStore {
   Device& device_;
   DType precision_;
   ParameterLayout layout_;
-  Buffer weights_, master_, gradients_, statistic_values_;
+  void initialise_tables(Stream& stream, std::uint64_t seed);
+
+  Buffer weights_, master_, gradients_, statistic_values_, table_memory_;
+  Tensor table_rows_;
+  std::vector<Table> tables_;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
 };

@@ -219,11 +219,13 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
 std::vector<Difference> record_differences(const Record& reference, const Record& system) {
   Finder found;
   const Workload &a = reference.workload, &b = system.workload;
-  if (a.model != b.model || a.layers != b.layers || a.seq_len != b.seq_len || a.optimizer != b.optimizer ||
+  if (a.model != b.model || a.layers != b.layers || a.table_rows_at_most != b.table_rows_at_most ||
+      a.seq_len != b.seq_len || a.optimizer != b.optimizer ||
       a.parameters != b.parameters) {
     const auto shape = [](const Workload& w) {
-      return fmt::format("{}{}{}, {}, {} parameters", w.model,
+      return fmt::format("{}{}{}{}, {}, {} parameters", w.model,
                          w.layers ? fmt::format(" cut to {} layers", *w.layers) : "",
+                         w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "",
                          w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "", w.optimizer, w.parameters);
     };
     found.block("workload", shape(a), shape(b), "they do not train the same");

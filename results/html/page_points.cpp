@@ -55,6 +55,7 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
         const Workload& w = record.workload;
         groups.push_back(
             {w.model + (w.layers ? fmt::format(" cut to {} layer{}", *w.layers, *w.layers == 1 ? "" : "s") : "") +
+                 (w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "") +
                  (w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "") +
                  (record.target ? ", to the target of " + record.target->task : ""),
              {},

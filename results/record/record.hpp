@@ -18,6 +18,7 @@ namespace tw::results {
 struct Workload {
   std::string model;               ///< "gpt2-124m"
   std::optional<int> layers;       ///< --layers, where the network was cut
+  std::optional<std::int64_t> table_rows_at_most{};  ///< --table-rows-at-most, where tables were cut
   std::string device;              ///< "cpu", "cuda", "reference"
   std::string precision;           ///< "float32", "bf16"
   std::int64_t micro_batch = 0, accumulate = 0, global_batch = 0;  ///< samples

@@ -70,8 +70,8 @@ auto place_by_axes(const Record& record) {
   for (const auto& [kind, setting] : record.setting)
     if (setting.requested) settings.emplace_back(kind, setting.requested->number, setting.requested->name);
   const auto precision = std::ranges::find(precisions, w.precision) - std::begin(precisions);
-  return std::tuple(parts_of(w.model), w.layers.value_or(0), precision, w.seq_len.value_or(0), w.micro_batch,
-                    w.accumulate, w.ranks, settings);
+  return std::tuple(parts_of(w.model), w.layers.value_or(0), w.table_rows_at_most.value_or(0), precision,
+                    w.seq_len.value_or(0), w.micro_batch, w.accumulate, w.ranks, settings);
 }
 
 }  // namespace

@@ -208,9 +208,11 @@ class Shower {
     const Summary& s = r.summary;
     out_ += "\n" + paint_.bold(paint_.cyan(r.id)) + "\n";
     if (is_command(r)) return command(r);
-    line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " +
-                         w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer +
-                         ", " + seeds(r));
+    const std::string rows =
+        w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "";
+    line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + rows + ", " + w.precision +
+                         " on " + w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " +
+                         w.optimizer + ", " + seeds(r));
     line("batch", fmt::format("{} micro-batch × {} accumulated × {} = {} samples", w.micro_batch, w.accumulate,
                               count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));

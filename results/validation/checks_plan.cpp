@@ -177,6 +177,9 @@ void check_point(const Record& record, std::size_t place, const Json& json, cons
     if (plan.contains(key)) same(plan[key], key);
   for (const char* key : {"model", "precision", "layers", "ranks"})
     if (point.contains(key)) same(point[key], key);
+  if (const char* key = "table_rows_at_most"; point.value(key, Json()) != workload.value(key, Json()))
+    found.broken("plan_differs", at + "/workload/" + key,
+                 "is " + workload.value(key, Json()).dump() + ", the plan has " + point.value(key, Json()).dump());
   check_batch(record, at, point, launches, same, found);
   same(point.value("seq_len", Json()), "seq_len");  // images have none
   const Json setting = point.value("setting", Json::object());

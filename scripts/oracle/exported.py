@@ -14,6 +14,7 @@ BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
 # Published constants in step.json: another value means another network.
 PUBLISHED = {"bert": {"layer_norm_epsilon": 1e-12, "activation": "gelu", "segments": 2},
+             "dlrm": {"interaction": "dot", "bag": "sum"},
              "gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
              "llama": {"rms_norm_epsilon": 1e-5, "activation": "silu", "rope_theta": 500000, "rope_low_factor": 1, "rope_high_factor": 4},
              "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
@@ -81,6 +82,8 @@ def read_relu(path):
         if block == "stem":
             # With a pool behind it the ReLU's output is a saved tensor, else it is the block's output.
             place = "bn1" if tensor == ("relu" if "stem/relu" in values else "output") else None
+        elif block == "interaction":
+            place = None
         else:
             place = {"relu1": f"{block}.bn1", "relu2": f"{block}.bn2", "output": block}.get(tensor)
         if place:

@@ -93,7 +93,7 @@ def main():
         "inputs": {"weights_norm": digits(stepping.global_norm({n: w.astype(np.float64) for n, w in export.weights.items()})),
                    **{f"{name}_norm": digits(compare.norm(value)) for name, value in sorted(export.batch.items())}},
         "loss": digits(truth.loss), "loss_bf16_tolerance": digits(bf16.loss),
-        "gradient_norm": digits(whole_rms * np.sqrt(sum(g.size for g in truth.gradients.values()))),
+        "gradient_norm": digits(stepping.reported_norm(truth.gradients)),
         "gradient_norm_bf16_tolerance": digits(bf16.gradient_norm),
     }
     lines = [f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in golden.items()]

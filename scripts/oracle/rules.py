@@ -43,4 +43,14 @@ class Bert:
         return name.endswith(".weight") and "LayerNorm" not in name
 
 
-OF_KIND = {"bert": Bert, "gpt2": Gpt2, "llama": Llama, "resnet": ResNet}
+class Dlrm:
+    # Plain SGD, as facebookresearch/dlrm trains it for MLPerf (bench/run_and_time.sh; torch.optim.SGD without momentum).
+    OPTIMIZER = {"kind": "sgd", "momentum": 0, "weight_decay": 0, "clip_norm": 0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weights of the MLPs would be, if there was a decay; rows of tables would not."""
+        return name.endswith(".weight") and not name.startswith("emb_l.")
+
+
+OF_KIND = {"bert": Bert, "dlrm": Dlrm, "gpt2": Gpt2, "llama": Llama, "resnet": ResNet}

@@ -10,7 +10,7 @@ from steps import Step, to_float64
 def run(export, arithmetic, follow_relu=True):
     """Loss and gradients of the exported batch at the exported weights."""
     cast = lambda tree: {name: jnp.asarray(value, arithmetic.dtype) for name, value in tree.items()}
-    batch = {name: jnp.asarray(value, arithmetic.dtype if name == "images" else None) for name, value in export.batch.items()}
+    batch = {name: jnp.asarray(value, arithmetic.dtype if name in ("images", "dense") else None) for name, value in export.batch.items()}
     batch["buffers"] = cast(export.buffers)
     batch["relu"] = {name: jnp.asarray(value) for name, value in export.relu.items()} if follow_relu else {}
 

@@ -23,6 +23,11 @@ def global_norm(tensors):
     return float(np.sqrt(sum(float(np.sum(np.square(t))) for t in tensors.values())))
 
 
+def reported_norm(gradients):
+    """Of what step.json calls gradient_norm: all but the rows of tables, which no norm clips."""
+    return global_norm({name: gradient for name, gradient in gradients.items() if not name.startswith("emb_l.")})
+
+
 def weight_steps(export, gradients):
     """Updated − initial weights of the first optimizer step, from zero state, in float64, in PyTorch's forms of AdamW
     (arXiv 1711.05101) and SGD. Which weights decay is the network's rule, not taken from the export."""

@@ -134,6 +134,36 @@ def bert(weights, batch, shape, arithmetic):
     return torch.cat([of_tokens * (places / len(of_tokens)), of_sequences * (places / len(of_sequences))]), {}, {}
 
 
+def dlrm(weights, batch, shape, arithmetic):
+    """As resnet(), of clicks (facebookresearch/dlrm)."""
+    rounded, strays = arithmetic.activation, {}
+
+    def linear(x, name):
+        return rounded(F.linear(x, arithmetic.weight(weights[name + ".weight"]), arithmetic.weight(weights[name + ".bias"])))
+
+    def mlp(x, name, layers):
+        for place in (f"{name}.{2 * index}" for index in range(layers)):
+            x = linear(x, place)
+            if place not in batch["relu"]:
+                x = F.relu(x)
+                continue
+            passes = batch["relu"][place]
+            strayed = passes != (x > 0)
+            strays[place] = (int(strayed.sum()), float(torch.where(strayed, x.detach().abs(), 0.0).max()))
+            followed = torch.where(passes, x, 0.0)
+            x = followed + (F.relu(x) - followed).detach()
+        return x
+
+    dense = mlp(rounded(batch["dense"]), "bot_l", len(shape["bottom"]))
+    bags = [rounded(F.embedding_bag(batch["indices"][:, table], weights[f"emb_l.{table}.weight"], mode="sum"))
+            for table in range(len(shape["table_rows"]))]
+    features = torch.stack([dense, *bags], 1)
+    i, j = torch.tril_indices(len(bags) + 1, len(bags) + 1, offset=-1)
+    pairs = rounded(torch.bmm(features, features.transpose(1, 2))[:, i, j])
+    logits = linear(mlp(torch.cat([dense, pairs], 1), "top_l", len(shape["top"])), f"top_l.{2 * len(shape['top'])}")[:, 0]
+    return F.binary_cross_entropy_with_logits(logits, batch["labels"].to(logits.dtype), reduction="none"), {}, strays
+
+
 def resnet(weights, batch, shape, arithmetic):
     """Losses of all images, running statistics, and which ReLUs' units lie on the other side than exported (README.md)."""
     rounded, statistics, strays = arithmetic.activation, {}, {}
@@ -189,10 +219,10 @@ def run(export, arithmetic, device):
         return steps.to_float64({name: value.detach().cpu().numpy() for name, value in tensors.items()})
 
     weights = {name: on_device(value).requires_grad_() for name, value in export.weights.items()}
-    batch = {name: on_device(value, name == "images") for name, value in export.batch.items()}
+    batch = {name: on_device(value, name in ("images", "dense")) for name, value in export.batch.items()}
     batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
     batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
-    losses, statistics, strays = {"bert": bert, "gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
+    losses, statistics, strays = {"bert": bert, "dlrm": dlrm, "gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
     losses.mean().backward()
     gradients = {name: value.grad for name, value in weights.items()}
     return steps.Step(float(losses.mean().detach()), losses.detach().double().cpu().numpy(), to_numpy(gradients), to_numpy(statistics),

@@ -31,7 +31,7 @@ TEST(Catalog, ParameterCountsAreThePublishedOnes) {
       {"gpt2-124m", 124'439'808},       {"gpt2-355m", 354'823'168},     {"gpt2-774m", 774'030'080},
       {"gpt2-1558m", 1'557'611'200},    {"bert-base", 110'106'428},     {"bert-large", 336'226'108},
       {"llama3.2-1b", 1'235'814'400},   {"llama3.2-3b", 3'212'749'824}, {"llama3.1-8b", 8'030'261'248},
-      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032}};
+      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032},     {"dlrm", 24'036'595'969}};
   for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
 }
 
@@ -63,6 +63,39 @@ TEST(Catalog, TokenFlopsFollowTheRule) {
       EXPECT_DOUBLE_EQ(model_flops_per_sample(network, seq), t * (6 * matmul_weights + 6.0 * d.layers * c * t)) << name;
     }
   }
+}
+
+TEST(Catalog, FlopsOfClicksFollowTheRule) {
+  // 6 for each weight of the MLPs, less the first layer's input gradient; 6·width for each pair of features.
+  const double bottom = 13 * 512 + 512 * 256 + 256 * 128,
+               top = (128 + 27 * 26 / 2) * 1024 + 1024 * 1024 + 1024 * 512 + 512 * 256 + 256;
+  EXPECT_DOUBLE_EQ(model_flops_per_sample(find_network("dlrm"), 0),
+                   6 * (bottom + top) - 2 * 13 * 512 + 6.0 * 128 * 27 * 26 / 2);
+  const NetworkDescription tiny = find_network("dlrm-tiny");
+  EXPECT_DOUBLE_EQ(model_flops_per_sample(tiny, 0),
+                   6.0 * (13 * 64 + 64 * 16 + (16 + 36) * 64 + 64 * 32 + 32) - 2 * 13 * 64 + 6.0 * 16 * 36);
+  const std::vector<Product> list = products(find_network("dlrm"), 5, 0);
+  ASSERT_EQ(list.size(), 9u);
+  EXPECT_FALSE(list[0].backward_input);
+  EXPECT_EQ(list[3].kind, Product::Kind::interaction);
+  EXPECT_EQ(list[3].heads, 27);
+  EXPECT_EQ(list[4].in_features, 479);
+  EXPECT_TRUE(list[4].beside_fp8);
+  EXPECT_FALSE(list[5].beside_fp8);
+  EXPECT_EQ(list[8].name, "top_l.8");
+  EXPECT_EQ(list[8].out_features, 1);
+}
+
+TEST(Catalog, TablesCanBeCutToRows) {
+  const NetworkDescription whole = find_network("dlrm"), cut = limit_table_rows(whole, 100'000);
+  EXPECT_EQ(whole.shape->tables().all_rows(), 187'767'399);
+  EXPECT_EQ(cut.shape->tables().all_rows(), 921'165);
+  EXPECT_EQ(count_parameters(cut), 921'165 * 128 + 2'368'897);
+  EXPECT_EQ(count_dense_parameters(cut), 2'368'897);
+  EXPECT_EQ(model_flops_per_sample(cut, 0), model_flops_per_sample(whole, 0));
+  EXPECT_EQ(count_parameters(limit_table_rows(whole, std::int64_t{1} << 40)), count_parameters(whole));
+  EXPECT_THROW(limit_table_rows(whole, 1), std::invalid_argument);
+  EXPECT_THROW(limit_table_rows(find_network("gpt2-tiny"), 100), std::invalid_argument);
 }
 
 TEST(Catalog, FlopsOfGroupedQueriesFollowTheRule) {

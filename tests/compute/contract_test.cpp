@@ -335,6 +335,8 @@ TEST_P(Contract, SupportIsHonest) {
                                           {Op::rms_norm_forward, Op::rms_norm_backward},
                                           {Op::swiglu_forward, Op::swiglu_backward},
                                           {Op::gather_rows, Op::scatter_rows},
+                                          {Op::embedding_bag_forward, Op::embedding_bag_update},
+                                          {Op::interaction_forward, Op::interaction_backward},
                                           {Op::activation_forward, Op::activation_backward},
                                           {Op::batch_norm_forward, Op::batch_norm_backward},
                                           {Op::max_pool_forward, Op::max_pool_backward},

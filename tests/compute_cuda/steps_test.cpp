@@ -65,10 +65,11 @@ class Steps : public testing::TestWithParam<Precision> {
     }
     return 0;
   }
-  /// Whether the device has it, and the network a use for it: fp8 is of linear layers.
+  /// Whether the device has it, and the network a use for it: fp8 is of linear layers, tables have no fp16.
   bool can(const NetworkDescription& network) const {
     return device_->why_unsupported(GetParam()).empty() &&
-           (GetParam() != Precision::fp8 || why_no_fp8(network).empty());
+           (GetParam() != Precision::fp8 || why_no_fp8(network).empty()) &&
+           (GetParam() != Precision::fp16 || why_no_fp16(network).empty());
   }
 
   std::unique_ptr<Device> device_;
@@ -76,7 +77,7 @@ class Steps : public testing::TestWithParam<Precision> {
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), llama_with_heads_of_8(),
-                                            bert_with_heads_of_8(), micro_bert(), micro_resnet(true)}) {
+                                            bert_with_heads_of_8(), micro_bert(), micro_dlrm(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
@@ -97,7 +98,7 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());

@@ -37,6 +37,9 @@ class SameLosses(Steps):
     def test_masked_tokens(self):
         self.check("bert-tiny")
 
+    def test_tables_on_the_ranks(self):
+        self.check("dlrm-tiny")
+
     def test_cnn_at_constant_micro_batch(self):
         self.check("resnet-tiny")
 
@@ -74,6 +77,9 @@ class SameBits(Deterministic):
 
     def test_cnn(self):
         self.check("resnet-tiny", "float32", 1)
+
+    def test_tables(self):
+        self.check("dlrm-tiny", "float32", 2, threads=1)
 
     def test_two_ranks(self):
         for model in ("gpt2-tiny", "resnet-tiny"):

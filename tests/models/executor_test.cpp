@@ -17,6 +17,11 @@ using namespace models;
 
 namespace {
 
+std::vector<std::unique_ptr<Block>> for_two_micro_batches(std::vector<std::unique_ptr<Block>> blocks) {
+  for (const auto& block : blocks) block->use_tables({0, 1, 2});
+  return blocks;
+}
+
 // A network with its parameters and one batch on the reference device.
 struct Bench {
   std::unique_ptr<Device> device = reference_device();
@@ -30,7 +35,7 @@ struct Bench {
 
   explicit Bench(const NetworkDescription& network, Precision precision = Precision::float32)
       : config(micro_config(network, precision)),
-        blocks(build_blocks(network, precision, config.micro_batch, config.seq_len)),
+        blocks(for_two_micro_batches(build_blocks(network, precision, config.micro_batch, config.seq_len))),
         store(*device, storage(precision), blocks),
         data(network, storage(precision), config.micro_batch, config.seq_len, 1, 1),
         inputs(*device, data.inputs().bytes()),
@@ -67,7 +72,21 @@ struct Bench {
       all.insert(all.end(), values.begin(), values.end());
     }
     all.push_back(static_cast<float>(loss_value()));
+    const std::vector<float> rows = row_gradients();
+    all.insert(all.end(), rows.begin(), rows.end());
     return all;
+  }
+  // Of the rows of tables, by their update of zeros at a rate of −1.
+  std::vector<float> row_gradients() {
+    const Tensor like = store.table_rows();
+    if (!like) return {};
+    Buffer memory(*device, like.bytes());
+    const Tensor rows{memory.data(), DType::float32, like.dims};
+    device->fill(*stream, {rows, 0});
+    StepScalars step;
+    step.learning_rate = -1;
+    for (const auto& block : blocks) block->update_tables(*stream, rows, &step);
+    return values_of(*device, rows);
   }
   std::vector<float> run_whole(int recomputed = 0) {
     store.initialise(*stream, 1);
@@ -105,7 +124,7 @@ struct Case {
 };
 std::vector<Case> cases() {
   return {{"gpt2", micro_gpt2()}, {"llama", micro_llama()},   {"llama with a head of its own", micro_llama(false)},
-          {"bert", micro_bert()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
+          {"bert", micro_bert()}, {"dlrm", micro_dlrm()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
 }
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
@@ -288,7 +307,8 @@ TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
     EXPECT_EQ(layout.count % 64, 0);
     EXPECT_LT(layout.count - end, 64);
     EXPECT_EQ(layout.parameter_count, count);
-    EXPECT_EQ(count, count_parameters(c.network));
+    EXPECT_EQ(count, count_dense_parameters(c.network));
+    EXPECT_EQ(count + layout.table_elements, count_parameters(c.network));
     for (const Parameter& p : bench.store.parameters()) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.weight.data) % 128, 0u);
       EXPECT_EQ(p.weight.dtype, p.spec.keep_float32 ? DType::float32 : DType::bf16);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <stdexcept>
 
 namespace tw::test {
 
@@ -73,8 +75,22 @@ NetworkDescription micro_resnet(bool pool) {
   return network;
 }
 
+NetworkDescription micro_dlrm() {
+  NetworkDescription network;
+  network.name = "dlrm-micro";
+  DlrmDescription shape;
+  shape.dense_features = 3;
+  shape.bottom = {6, 4};
+  shape.top = {7, 5};
+  shape.table_rows = {12, 5, 2};
+  shape.hot = 2;
+  network.shape = family::dlrm::shape(shape);
+  network.default_micro_batch = 6;
+  return network;
+}
+
 std::vector<NetworkDescription> micro_networks() {
-  return {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(true)};
+  return {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(true)};
 }
 
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {
@@ -88,6 +104,18 @@ TrainerConfig micro_config(const NetworkDescription& network, Precision precisio
   config.optimizer = default_optimizer(network);
   return config;
 }
+
+void ThreadExchange::all_to_all(Stream& stream, Tensor input, Tensor output) {
+  stream.synchronize();
+  point_.inputs[static_cast<std::size_t>(rank_)] = input;
+  point_.meet.arrive_and_wait();
+  const std::size_t block = input.bytes() / point_.inputs.size();
+  for (std::size_t peer = 0; peer < point_.inputs.size(); ++peer)
+    std::memcpy(static_cast<char*>(output.data) + peer * block,
+                static_cast<const char*>(point_.inputs[peer].data) + static_cast<std::size_t>(rank_) * block, block);
+  point_.meet.arrive_and_wait();
+}
+void ThreadExchange::refuse() { throw std::logic_error("this exchange has all_to_all only"); }
 
 std::unique_ptr<Device> reference_device() { return create_device("reference", {}); }
 

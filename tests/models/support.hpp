@@ -1,12 +1,14 @@
 // Small networks and readers shared by the tests of this room.
 #pragma once
 
+#include <barrier>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "models/compute/registry.hpp"
 #include "models/families/bert/description.hpp"
+#include "models/families/dlrm/description.hpp"
 #include "models/families/gpt2/description.hpp"
 #include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
@@ -22,6 +24,8 @@ models::NetworkDescription micro_llama(bool tied_head = true);
 models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
+/// Three tables, the second of an odd number of rows; width 4, two indices a bag.
+models::NetworkDescription micro_dlrm();
 /// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
 std::vector<models::NetworkDescription> micro_networks();
 /// The network with sizes that `change` has changed.
@@ -39,6 +43,28 @@ void change_resnet(models::NetworkDescription& network, Change change) {
 }
 models::TrainerConfig micro_config(const models::NetworkDescription& network,
                                    models::Precision precision = models::Precision::float32);
+
+/// What ranks on threads of this process exchange.
+struct MeetingPoint {
+  explicit MeetingPoint(int ranks) : meet(ranks), inputs(static_cast<std::size_t>(ranks)) {}
+  std::barrier<> meet;
+  std::vector<models::Tensor> inputs;
+};
+class ThreadExchange final : public models::Exchange {
+ public:
+  ThreadExchange(MeetingPoint& point, int rank) : point_(point), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(point_.inputs.size()); }
+  void all_to_all(models::Stream& stream, models::Tensor input, models::Tensor output) override;
+  void all_reduce_sum(models::Stream&, models::Tensor) override { refuse(); }
+  void send(models::Stream&, models::Tensor, int) override { refuse(); }
+  void receive(models::Stream&, models::Tensor, int) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse();
+  MeetingPoint& point_;
+  int rank_;
+};
 
 std::unique_ptr<models::Device> reference_device();
 /// The device's float32 values on the host.

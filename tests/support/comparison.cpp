@@ -58,6 +58,11 @@ constexpr Row table[] = {
     {Op::swiglu_backward, 5e-7, 0},
     {Op::gather_rows, 0, 0},
     {Op::scatter_rows, 0, 0},
+    {Op::embedding_bag_forward, 5e-7, 0},
+    {Op::embedding_bag_update, 2e-6, 0},
+    {Op::interaction_forward, 2e-6, 0},
+    {Op::interaction_backward, 2e-6, 0},
+    {Op::binary_cross_entropy, 5e-7, 0},
     {Op::activation_forward, 5e-7, 0},   // erf is good to 4e-7
     {Op::activation_backward, 5e-7, 0},  // and so is the exponential
     {Op::add, 0, 0},

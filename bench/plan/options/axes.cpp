@@ -45,6 +45,8 @@ std::vector<Axis> made_list() {
       {"model", what, "network(s); trainwatt models lists them",
        value_like("the name of a network", R"({"type": "string", "minLength": 1})"), &Axes::model},
       {"layers", what, "keep only the first N layers", whole_number(1, most_int), &Axes::layers},
+      {"table_rows_at_most", what, "cut the tables of a recommendation network to N rows", whole_number(2, most_int),
+       &Axes::table_rows_at_most},
       {"precision", what,
        "float32 (default), tf32, float32_bf16, bf16, fp16, fp8; what the\ndevice lacks is recorded as unsupported",
        one_of(precision_names()), &Axes::precision},

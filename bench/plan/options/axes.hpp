@@ -22,6 +22,7 @@ inline constexpr int one_half_all = 0;
 struct Axes {
   std::vector<std::string> model;
   std::vector<int> layers;
+  std::vector<std::int64_t> table_rows_at_most;
   std::vector<std::string> precision;
   std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
   std::vector<int> ranks;  ///< of the job's; the others sleep meanwhile

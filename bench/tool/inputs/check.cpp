@@ -38,6 +38,11 @@ void check_network(const results::Record& record, const std::string& at, results
   } catch (const std::invalid_argument& error) {
     return broken("/workload/layers", error.what());
   }
+  try {
+    if (w.table_rows_at_most) network = models::limit_table_rows(network, *w.table_rows_at_most);
+  } catch (const std::invalid_argument& error) {
+    return broken("/workload/table_rows_at_most", error.what());
+  }
   const std::int64_t longest = network.data().longest_sequence;
   if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");

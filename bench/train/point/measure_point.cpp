@@ -28,6 +28,7 @@ results::Workload workload_of(const Point& point, const RunContext& context) {
   results::Workload workload;
   workload.model = point.network.name;
   workload.layers = point.layers;
+  workload.table_rows_at_most = point.table_rows_at_most;
   workload.device = context.plan.device;
   workload.precision = point.precision;
   workload.micro_batch = point.micro_batch;
@@ -102,6 +103,7 @@ std::string why_ended(const std::exception& error, const RunContext& context, co
 class TrainerSteps : public StepSource {
  public:
   TrainerSteps(models::Device& device, const models::TrainerConfig& config) : trainer_(device, config) {}
+  void connect(models::Exchange& exchange) override { trainer_.connect(exchange); }
   models::StepResult step(const models::GradientSync& sync) override { return trainer_.step(sync); }
   bool runs_ahead() const override { return trainer_.runs_ahead(); }
   void enqueue(const models::GradientSync& sync) override { trainer_.enqueue_step(sync); }

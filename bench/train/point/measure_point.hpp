@@ -25,6 +25,8 @@ namespace tw::bench {
 class StepSource {
  public:
   virtual ~StepSource() = default;
+  /// Before the first step (Trainer::connect).
+  virtual void connect(models::Exchange&) {}
   /// Collective by way of `sync`.
   virtual models::StepResult step(const models::GradientSync& sync) = 0;
   /// Whether steps can be enqueued, so that a window goes by without the host waiting for it; else only step() is used.

@@ -8,6 +8,7 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
+#include "models/catalog/table_placement.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench {
@@ -37,6 +38,20 @@ std::string why_no_device_memory(const models::DeviceInfo& info, std::size_t byt
 /// What is the same on every device: packed weights and workspace are estimates of the CPU's.
 std::size_t bytes_anywhere(const models::MemoryPlan& plan) {
   return plan.total() - plan.packed_weights - plan.workspace;
+}
+
+/// The mean over the ranks, of which each holds other tables.
+std::size_t mean_bytes(const models::MemoryPlan& plan, const models::TrainerConfig& config) {
+  const models::Tables tables = config.network.shape->tables();
+  if (tables.rows.empty()) return plan.total();
+  const models::TablePlacement placement = models::place_tables(tables.rows, config.ranks);
+  std::int64_t rows = 0;
+  for (const int table : placement.of_rank[static_cast<std::size_t>(config.rank)])
+    rows += tables.rows[static_cast<std::size_t>(table)];
+  const auto bytes = [&](std::int64_t of_rows) {
+    return static_cast<std::size_t>(of_rows * tables.width) * sizeof(float);
+  };
+  return plan.total() + bytes(tables.all_rows()) / static_cast<std::size_t>(config.ranks) - bytes(rows);
 }
 
 }  // namespace
@@ -82,6 +97,8 @@ std::string why_unsupported(const Point& point, const models::Device& device) {
   if (const std::string why = models::why_no_fp8(point.network);
       models::math(precision) == models::Math::fp8 && !why.empty())
     return why + ": choose bf16";
+  if (const std::string why = models::why_no_fp16(point.network); models::scales_loss(precision) && !why.empty())
+    return why + ": choose bf16";
   using Kind = models::Product::Kind;
   for (const auto& [product, op] : {std::pair(Kind::linear, models::Op::linear_forward),
                                     std::pair(Kind::convolution, models::Op::convolution_forward)})
@@ -112,9 +129,11 @@ RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models:
 std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device) {
   if (job.rank() >= point.ranks) return {};  // it sleeps
   const models::DeviceInfo info = device.info();
-  const models::MemoryPlan memory = models::plan_memory(trainer_config(point, plan, job.rank()), info.threads);
-  const std::string why = info.kind == models::DeviceKind::cuda ? why_no_device_memory(info, bytes_anywhere(memory))
-                                                                : why_no_host_memory(job, memory.total(), point.ranks);
+  const models::TrainerConfig config = trainer_config(point, plan, job.rank());
+  const models::MemoryPlan memory = models::plan_memory(config, info.threads);
+  const std::string why = info.kind == models::DeviceKind::cuda
+                              ? why_no_device_memory(info, bytes_anywhere(memory))
+                              : why_no_host_memory(job, mean_bytes(memory, config), point.ranks);
   if (why.empty()) return {};
   return fmt::format("{} {}: {}", point.id, why,
                      advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch));

@@ -93,6 +93,7 @@ void PointRun::connect() {
   } catch (const models::Error& error) {  // thrown on all ranks alike
     throw Stop(exit_environment, coded(error));
   }
+  steps_->connect(*communicator_);
   bucketer_ = std::make_unique<comm::Bucketer>(*communicator_, context_.device,
                                                static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
   sync_.ready = [this](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -63,16 +64,22 @@ double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
-/// Why no point of the plan can run; empty if any can (collective).
-std::string why_none_can_run(const Sweep& sweep) {
-  std::string first;
+/// Throws Stop on all ranks where no point of the plan can run (collective).
+void refuse_where_none_can_run(const Sweep& sweep) {
+  std::optional<Stop> first;
   for (const Point& point : sweep.plan.points) {
     std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
-    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
-    if (why.empty()) return {};
-    if (first.empty()) first = why;
+    const bool is_too_large = why.empty();
+    if (is_too_large) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
+    if (why.empty()) return;
+    if (first) continue;
+    // The size of tables is an option's, and not the machine's alone.
+    if (is_too_large && !point.network.shape->tables().rows.empty())
+      first.emplace(exit_usage, "out-of-memory", why);
+    else
+      first.emplace(exit_environment, "unsupported", why);
   }
-  return first;
+  if (first) throw *first;
 }
 
 power::MeterOptions meters_of(const Sweep& sweep) {
@@ -453,19 +460,19 @@ class Run {
   EnergyWindow energy_;
   Teams teams_;
   Progress progress_{false, 0, 0};
-  std::chrono::steady_clock::time_point started_;  // as the context's started_at
-  power::Guardian* guardian_ = nullptr;            // of ranks that may hold settings
-  results::Report report_;                // root has the records of earlier launches too
-  std::vector<results::FlagName> flags_;  // of the whole run
-  std::vector<results::RunPart> parts_;   // the launches before
-  std::vector<std::string> forced_over_;  // differences to the last of them
-  std::set<std::string> finished_;        // their points
+  std::chrono::steady_clock::time_point started_;                   // as the context's started_at
+  power::Guardian* guardian_ = nullptr;                             // of ranks that may hold settings
+  results::Report report_;                                          // root has the records of earlier launches too
+  std::vector<results::FlagName> flags_;                            // of the whole run
+  std::vector<results::RunPart> parts_;                             // the launches before
+  std::vector<std::string> forced_over_;                            // differences to the last of them
+  std::set<std::string> finished_;                                  // their points
   std::map<std::string, results::MicroBatchSearch> micro_batches_;  // of automatic points, by size_key()
-  std::string in_flight_;                 // the point that is measured
-  std::string interrupted_;               // why the run ended in it, with its code
-  std::vector<std::string> warnings_;     // of before the first point, with their codes
-  const results::Record elsewhere_;       // returned on ranks whose record is only on root
-  std::optional<double> reference_c_;     // at which the first of them began
+  std::string in_flight_;                                           // the point that is measured
+  std::string interrupted_;                                         // why the run ended in it, with its code
+  std::vector<std::string> warnings_;                               // of before the first point, with their codes
+  const results::Record elsewhere_;                                 // returned on ranks whose record is only on root
+  std::optional<double> reference_c_;                               // at which the first of them began
 };
 
 }  // namespace
@@ -473,7 +480,7 @@ class Run {
 int run_sweep(const Sweep& sweep, std::optional<power::Guardian>& guardian) {
   if (const std::optional<int> code = code_of_complete(sweep)) return *code;
   // What no point can do is the user's to know before a folder is made.
-  if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, "unsupported", why);
+  refuse_where_none_can_run(sweep);
   if (!sweep.options.resume.empty())
     sweep.folder.create(sweep.options.resume, "--resume", sweep.plan);
   else

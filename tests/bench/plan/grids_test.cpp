@@ -33,6 +33,20 @@ TEST(Grids, HaveAtMostAHundredThousandPoints) {
   EXPECT_EQ(plan.points.size(), 100'000u);
 }
 
+TEST(Grids, RowsOfTablesAreAnAxisOfTheWorkload) {
+  const RunPlan plan = plan_of({"--model", "dlrm", "--table-rows-at-most", "100,1000"}, 1);
+  ASSERT_EQ(plan.points.size(), 2u);
+  for (const Point& point : plan.points) {
+    const std::int64_t rows = point.table_rows_at_most.value();
+    EXPECT_NE(point.id.find("dlrm-r" + std::to_string(rows) + "/"), std::string::npos) << point.id;
+    EXPECT_EQ(*std::ranges::max_element(point.network.shape->tables().rows), rows);
+    EXPECT_NE(plan.canonical_json().find("\"table_rows_at_most\":" + std::to_string(rows)), std::string::npos);
+  }
+  EXPECT_EQ(plan_of({"--model", "dlrm-tiny"}, 1).canonical_json().find("table_rows"), std::string::npos);
+  says(refusal({"--model", "dlrm", "--table-rows-at-most", "1"}), "--table-rows-at-most 1: ");
+  says(refusal({"--model", "gpt2-tiny", "--table-rows-at-most", "100"}), "gpt2-tiny has no tables");
+}
+
 TEST(Grids, CombinationsThatDoNotDivideAreLeftOutAndNamed) {
   const RunPlan ranks =
       plan_of({"--model", "gpt2-tiny", "--global-batch", "32", "--micro-batch", "8", "--ranks", "1,2,3"}, 3);
@@ -72,6 +86,8 @@ TEST(Grids, OfAConfigAreRefusedInItsWords) {
   says(refusal_of_file(R"({"model": "resnet-tiny", "seq_len": 8})"), "[option-does-not-apply] plan.json: /seq_len");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "layers": 99})"), "[bad-value] plan.json: /layers 99: ");
   says(refusal_of_file(R"({"model": "resnet-50", "layers": 1})"), "[bad-value] plan.json: /layers 1: ");
+  says(refusal_of_file(R"({"model": "resnet-50", "table_rows_at_most": 100})"),
+       "[bad-value] plan.json: /table_rows_at_most 100: ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "accumulate": [1, 1]})"), "[duplicate-value] plan.json: /accumulate ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "gpu_clock": [900, "600:900:300"]})"),
        "[duplicate-value] plan.json: /gpu_clock ");

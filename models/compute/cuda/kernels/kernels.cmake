@@ -2,4 +2,4 @@
 # has none: it calls the toolkit's library, for which the tests have one of the host's.)
 set(tw_cuda_kernels
   attention.cu batch_norm.cu classifier.cu columns.cu elementwise.cu embedding.cu fp8.cu layer_norm.cu optimizer.cu pool.cu
-  rms_norm.cu rotary.cu rows.cu swiglu.cu synthetic.cu)
+  recommendation.cu rms_norm.cu rotary.cu rows.cu swiglu.cu synthetic.cu)

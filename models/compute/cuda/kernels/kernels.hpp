@@ -47,6 +47,13 @@ void swiglu_forward(cudaStream_t stream, const SwigluForward& args);
 void swiglu_backward(cudaStream_t stream, const SwigluBackward& args);
 void gather_rows(cudaStream_t stream, const GatherRows& args);
 void scatter_rows(cudaStream_t stream, const ScatterRows& args);
+void embedding_bag_forward(cudaStream_t stream, const EmbeddingBagForward& args);
+std::size_t scratch_bytes(const EmbeddingBagUpdate& args);  // of the sort too
+void embedding_bag_update(cudaStream_t stream, const EmbeddingBagUpdate& args, void* scratch);
+void interaction_forward(cudaStream_t stream, const InteractionForward& args);
+void interaction_backward(cudaStream_t stream, const InteractionBackward& args);
+std::size_t scratch_bytes(const BinaryCrossEntropy& args);
+void binary_cross_entropy(cudaStream_t stream, const BinaryCrossEntropy& args, void* scratch);
 void activation_forward(cudaStream_t stream, const ActivationForward& args);
 void activation_backward(cudaStream_t stream, const ActivationBackward& args);
 void add(cudaStream_t stream, const Add& args);
