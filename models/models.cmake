@@ -4,6 +4,7 @@ tw_library(tw_models
   data/gaussian.cpp
   data/image_source.cpp
   data/masked_source.cpp
+  data/segmented_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
   network/executor.cpp

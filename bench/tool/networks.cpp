@@ -5,12 +5,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/terminal.hpp"
+#include "models/catalog/described.hpp"
 #include "models/catalog/description.hpp"
+#include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
 
@@ -22,6 +25,7 @@ using results::text::pad_left, results::text::pad_right, results::text::si;
 
 struct ModelsOptions {
   std::string model;  ///< empty: all networks of the catalog
+  std::string layers_file;
   std::string precision = "float32";
   std::optional<int> layers;
   std::optional<long long> micro_batch, seq_len;
@@ -138,7 +142,14 @@ Step step_of(const ModelsOptions& options) {
   models::NetworkDescription network;
   const char* code = "unknown-name";
   try {
-    network = models::find_network(options.model);
+    const bool is_described = models::is_described(options.model);
+    if (!is_described && !options.layers_file.empty())
+      throw UsageError("option-does-not-apply", "layers_file",
+                       fmt::format("{}: {} is not described by a file: leave it out", key_ref("layers_file"),
+                                   models::cut_word(options.model)));
+    network = is_described ? network_of_layers(options.model,
+                                               options.layers_file.empty() ? "" : read_layers_file(options.layers_file))
+                           : models::find_network(options.model);
     code = "bad-value";
     if (options.layers) network = models::cut_layers(network, *options.layers);
   } catch (const std::invalid_argument& error) {
@@ -215,6 +226,8 @@ void print_step(const ModelsOptions& options, const Step& step) {
 Action add_models(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ModelsOptions>();
   command.add_option("MODEL", options->model, "network (default: list all)");
+  command.add_option("--layers-file", options->layers_file, "JSON file with the layers of the network custom")
+      ->type_name("FILE");
   command.add_option("--layers", options->layers, "keep only the first N layers");
   command.add_option("--precision", options->precision, "float32, tf32, float32_bf16, bf16, fp16 or fp8")
       ->capture_default_str();
@@ -226,6 +239,7 @@ Action add_models(CLI::App& command, const Words&) {
   command.add_option("--ranks", options->ranks, "ranks")->check(number_in(1))->capture_default_str();
   command.add_flag("--json", options->json, "print JSON");
   return [options] {
+    if (options->model.empty() && !options->layers_file.empty()) options->model = models::described_models().front();
     if (options->model.empty())
       print_models(options->json);
     else

@@ -15,8 +15,9 @@ namespace tw::models {
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
 /// and the exact floor (floors.hpp) follow from it.
 /// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together.
-enum class DataKind { tokens, images, masked_tokens };
-const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens"
+/// segmented_images: images with a label for each pixel.
+enum class DataKind { tokens, images, masked_tokens, segmented_images };
+const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "segmented_images"
 const char* sample_name(DataKind kind);  ///< "sequence", "image"
 struct DataDescription {
   DataKind kind = DataKind::tokens;

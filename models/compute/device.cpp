@@ -260,8 +260,8 @@ DType checked(const Check& check, const ScatterRows& args) {
 }
 
 void check_activation(const Check& check, Activation activation) {
-  if (activation != Activation::gelu_erf && activation != Activation::tanh)
-    check.fail("activation", "gelu_erf or tanh", activation == Activation::gelu ? "gelu" : "none");
+  if (activation == Activation::none || activation == Activation::gelu)
+    check.fail("activation", "gelu_erf, tanh or relu", activation == Activation::gelu ? "gelu" : "none");
 }
 
 DType checked(const Check& check, const ActivationForward& args) {

@@ -123,11 +123,23 @@ struct HyperbolicTangent {
     return hyperbolic_tangent_derivative(x);
   }
 };
-/// body(GeluErf{}) or body(HyperbolicTangent{}): the two that ActivationForward takes.
+struct RectifiedLinear {
+  template <class T>
+  TW_HOST_DEVICE static inline T value(T x) {
+    return x > T(0) ? x : x != x ? x : T(0);  // a NaN stays
+  }
+  template <class T>
+  TW_HOST_DEVICE static inline T derivative(T x) {
+    return x > T(0) ? T(1) : T(0);
+  }
+};
+/// body(GeluErf{}), body(RectifiedLinear{}) or body(HyperbolicTangent{}): those that ActivationForward takes.
 template <class Body>
 static inline void with_activation(Activation activation, Body&& body) {
   if (activation == Activation::gelu_erf) {
     body(GeluErf{});
+  } else if (activation == Activation::relu) {
+    body(RectifiedLinear{});
   } else {
     body(HyperbolicTangent{});
   }

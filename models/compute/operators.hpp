@@ -42,8 +42,8 @@ struct DecaySegment {
   float weight_decay = 0;
 };
 
-/// Linear plans fuse `gelu` (its tanh form); gelu_erf and tanh are operators of their own (ActivationForward).
-enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh };
+/// Linear plans fuse `gelu` (its tanh form); gelu_erf, tanh and relu are operators of their own (ActivationForward).
+enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh, relu };
 
 // ---- operators without a plan ----
 struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + position_table[t,:]
@@ -166,10 +166,10 @@ struct ScatterRows {            // backward of GatherRows: dx[indices[i], :] = d
 };
 struct ActivationForward {      // y = act(x)
   Tensor x, y;                  // T, equal extents; y may alias x
-  Activation activation = Activation::none;  ///< gelu_erf or tanh
+  Activation activation = Activation::none;  ///< gelu_erf, tanh or relu
 };
 struct ActivationBackward {     // dx = dy ⊙ act'(x)
-  Tensor dy, x, dx;             // T, equal extents; x as in forward; dx may alias dy
+  Tensor dy, x, dx;             // T, equal extents; x as in forward, of relu also its y; dx may alias dy
   Activation activation = Activation::none;  ///< as in forward
 };
 struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b

@@ -60,7 +60,10 @@ LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(de
   check_dtype(check, shape.dtype);
   require_math(device, Op::linear_forward, shape.dtype, shape.math);
   if (shape.activation != Activation::none && shape.activation != Activation::gelu)
-    check.fail("shape.activation", "none or gelu", shape.activation == Activation::tanh ? "tanh" : "gelu_erf");
+    check.fail("shape.activation", "none or gelu",
+               shape.activation == Activation::tanh   ? "tanh"
+               : shape.activation == Activation::relu ? "relu"
+                                                      : "gelu_erf");
 }
 
 void LinearPlan::check_weight(const Tensor& weight) const {

@@ -11,8 +11,8 @@
 namespace tw::models {
 
 /// One micro-batch's room in device memory, filled in the order of a stream: by the device itself where it generates
-/// samples (but no masked ones), else by the host, which copies them. On an asynchronous device it does so in two
-/// buffers and waits only for the older one. The numbers are the same.
+/// samples (but no masked tokens and no segmented images), else by the host, which copies them. On an asynchronous
+/// device it does so in two buffers and waits only for the older one. The numbers are the same.
 class BatchLoader {
  public:
   BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,

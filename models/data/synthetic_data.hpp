@@ -13,6 +13,7 @@ namespace tw::models {
 
 class ImageSource;
 class MaskedSource;
+class SegmentedSource;
 
 class SyntheticData {
  public:
@@ -22,10 +23,10 @@ class SyntheticData {
   ~SyntheticData();
 
   /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
-  /// channels); masked tokens: int32, all of MaskedLayout's.
+  /// channels), segmented ones too; masked tokens: int32, all of MaskedLayout's.
   static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                              std::int64_t seq_len);
-  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's.
+  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's; segmented images: (batch·size·size).
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
   /// Of these, what `correct` of an evaluation counts: all but the labels of next sentences.
@@ -37,10 +38,11 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
-  /// The source of tokens, of images or of masked tokens; the others are null.
+  /// The source of tokens, of images, of masked tokens or of segmented images; the others are null.
   const TokenSource* tokens() const { return tokens_.get(); }
   const ImageSource* images() const { return images_.get(); }
   const MaskedSource* masked() const { return masked_.get(); }
+  const SegmentedSource* segmented() const { return segmented_.get(); }
 
  private:
   Tensor inputs_, targets_;
@@ -49,6 +51,7 @@ class SyntheticData {
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<ImageSource> images_;
   std::unique_ptr<MaskedSource> masked_;
+  std::unique_ptr<SegmentedSource> segmented_;
   std::vector<std::byte> input_memory_;
   std::vector<std::int32_t> target_memory_, sequence_;
 };

@@ -1,5 +1,6 @@
 // Rows by index, and activations as operators of their own.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
@@ -100,7 +101,7 @@ const std::vector<Dims> extents = {{1}, {3}, {33}, {31, 33}, {2, 127}, {4, 8, 16
 
 TEST_P(Activations, Forward) {
   TW_NEEDS(Op::activation_forward);
-  for (const Activation activation : {Activation::gelu_erf, Activation::tanh}) {
+  for (const Activation activation : {Activation::gelu_erf, Activation::tanh, Activation::relu}) {
     for (const Dims& s : extents) {
       for (const bool in_place : {false, true}) {
         compare(device(), Op::activation_forward, dtype(), [&](Lab& lab) {
@@ -115,7 +116,7 @@ TEST_P(Activations, Forward) {
 
 TEST_P(Activations, Backward) {
   TW_NEEDS(Op::activation_backward);
-  for (const Activation activation : {Activation::gelu_erf, Activation::tanh}) {
+  for (const Activation activation : {Activation::gelu_erf, Activation::tanh, Activation::relu}) {
     for (const Dims& s : extents) {
       for (const bool in_place : {false, true}) {
         compare(device(), Op::activation_backward, dtype(), [&](Lab& lab) {
@@ -148,6 +149,18 @@ TEST_P(Activations, FarFromZero) {
   EXPECT_EQ(y[0], -1);
   EXPECT_EQ(y[2], 0);
   EXPECT_EQ((Floats{dx[0], dx[1], dx[2]}), (Floats{0, 0, 1}));
+  const auto [relu, d_relu] = both(Activation::relu);
+  EXPECT_EQ(relu, (Floats{0, 100, 0, 8}));
+  EXPECT_EQ(d_relu, (Floats{0, 1, 0, 1}));
+}
+
+TEST_P(Activations, ReluKeepsNaN) {
+  TW_NEEDS(Op::activation_forward);
+  Lab lab(device());
+  const Tensor y = lab.out("y", dtype(), {2});
+  device().activation_forward(*lab.stream, {lab.in(dtype(), {2}, {std::nanf(""), -1}), y, Activation::relu});
+  EXPECT_TRUE(std::isnan(lab.read(y)[0]));
+  EXPECT_EQ(lab.read(y)[1], 0);
 }
 
 TEST_P(Activations, RefuseWrongArguments) {

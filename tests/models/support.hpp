@@ -22,6 +22,15 @@ models::NetworkDescription micro_llama(bool tied_head = true);
 models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
+/// Described by a list of layers: segmented 8×8 images, each layer of images, attention over pixels, skip connections
+/// over several layers, a view, a value that three operations read.
+models::NetworkDescription micro_custom_images();
+/// Likewise: 9 classes of 8×8 images, a plain chain with a vector at its end.
+models::NetworkDescription micro_custom_vectors();
+/// Likewise: tokens, each layer of sequences.
+models::NetworkDescription micro_custom_tokens();
+/// Of models/custom/examples, by its file's name without ".json".
+models::NetworkDescription custom_example(const std::string& name);
 /// The network with sizes that `change` has changed.
 template <class Change>
 void change_gpt2(models::NetworkDescription& network, Change change) {
