@@ -195,11 +195,10 @@ TEST(LayersFile, HostileFilesAreRefusedOrRead) {
           mutated[below(mutated.size())] = static_cast<char>(below(256));
         if (below(4) == 0) mutated.resize(below(mutated.size()));
       } else {  // values, or a layer less
-        Json changed = good;
-        auto at = changed.begin();
-        std::advance(at, static_cast<std::ptrdiff_t>(below(changed.size())));
-        *at = values[below(values.size())];
-        Json whole = changed.unflatten();
+        Json whole = Json::parse(text);
+        auto at = good.begin();
+        std::advance(at, static_cast<std::ptrdiff_t>(below(good.size())));
+        whole[Json::json_pointer(at.key())] = values[below(values.size())];
         if (round % 3 == 2 && whole["layers"].is_array() && !whole["layers"].empty())
           whole["layers"].erase(below(whole["layers"].size()));
         mutated = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
