@@ -11,6 +11,7 @@ tw_library(tw_models
   export/safetensors.cpp
   export/step_export.cpp
   families/build_blocks.cpp
+  layers/convolution_norm.cpp
   layers/pooled_head.cpp
   optimizers/optimizer.cpp
   network/parameters.cpp

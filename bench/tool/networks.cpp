@@ -68,7 +68,8 @@ Json json_of(const models::TaskDescription& t) {
 std::string shape_of(const models::Product& p) {
   if (p.kind == models::Product::Kind::convolution)
     return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
-                       p.out_channels, p.kernel, p.stride);
+                       p.out_channels, p.kernel.brief(), p.stride.brief()) +
+           (p.groups > 1 ? fmt::format(", {} groups", p.groups) : "");
   if (p.kind == models::Product::Kind::attention)
     return fmt::format("{} x {} tokens, {} heads of {}{}{}", p.batch, p.seq, p.heads, p.head_dim,
                        p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",

@@ -63,7 +63,7 @@ class Network:
         attended = attended.transpose(1, 2).flatten(2).unflatten(1, packed.shape[1:-1])
         return self.linear(as_before(attended, x), f"{name}.out")
 
-    def apply(self, layer, name, x, other):
+    def apply(self, layer, name, x, others):
         kind, w = layer["layer"], self.w
         if kind == "embedding":
             y = w[f"{name}.weight"][x]
@@ -72,7 +72,7 @@ class Network:
             return self.linear(x, name)
         if kind in ("convolution", "transposed_convolution"):
             run = F.conv2d if kind == "convolution" else F.conv_transpose2d
-            return run(x, w[f"{name}.weight"], stride=layer.get("stride", 1), padding=layer.get("padding", 0))
+            return run(x, w[f"{name}.weight"], stride=layer.get("stride", 1), padding=layer.get("padding", 0), groups=layer.get("groups", 1))
         if kind == "batch_norm":
             rows = x if x.dim() != 3 else x.transpose(1, 2)
             y = F.batch_norm(rows, None, None, w[f"{name}.weight"], w[f"{name}.bias"], training=True, eps=layer.get("epsilon", 1e-5))
@@ -90,6 +90,8 @@ class Network:
             return as_before(F.silu(gate) * up, x)
         if kind == "max_pool":
             return F.max_pool2d(x, layer["kernel"], layer.get("stride"), layer.get("padding", 0))
+        if kind == "average_pool":
+            return F.avg_pool2d(x, layer["kernel"], layer.get("stride"), layer.get("padding", 0))
         if kind == "global_average_pool":
             return x.mean((2, 3)) if x.dim() == 4 else x.mean(1)
         if kind == "flatten":
@@ -97,7 +99,9 @@ class Network:
         if kind == "attention":
             return self.attention(x, layer, name)
         if kind == "residual":
-            return x + other
+            return x + others[0]
+        if kind == "concatenation":
+            return torch.cat([x, *others], 1 if x.dim() == 4 else -1)
         raise SystemExit(f"no PyTorch for the layer {kind}")
 
     def loss(self, x, labels):
@@ -108,7 +112,8 @@ class Network:
             if layer["layer"] == "loss":
                 logits = channels_last(self.linear(x, name)).flatten(0, -2)
                 return F.cross_entropy(logits, labels.flatten(), label_smoothing=layer.get("label_smoothing", 0.0))
-            x = values[name] = self.apply(layer, name, x, values.get(layer.get("with")))
+            others = layer.get("with", [])
+            x = values[name] = self.apply(layer, name, x, [values[one] for one in ([others] if isinstance(others, str) else others)])
         raise SystemExit("the file has no loss")
 
 

@@ -163,6 +163,46 @@ TEST(LayersFile, CountsParametersAndFlops) {
   EXPECT_EQ(model_flops_per_sample(attention, 5), 3.0 * (5 * 2 * (8 * 16 + 8 * 8 + 8 * 16) + 4 * 5 * 5 * 8));
 }
 
+TEST(LayersFile, WindowsOfTwoExtentsGroupsAndConcatenation) {
+  const Json rectangular =
+      layer(R"({"layer": "convolution", "name": "c", "channels": 6, "kernel": [1, 3], "groups": 3})");
+  Json joined = images({rectangular,
+                        layer(R"({"layer": "average_pool", "kernel": [3, 1], "stride": 1, "padding": [1, 0]})"),
+                        layer(R"({"layer": "concatenation", "with": ["c", "c"]})"),
+                        {{"layer", "global_average_pool"}},
+                        loss});
+  EXPECT_EQ(count_parameters(read(joined)), 6 * 1 * 3 + (18 * 4 + 4));
+  EXPECT_EQ(model_flops_per_sample(read(joined), 0), 2.0 * 2 * (8 * 6) * 6 * 3 * 1 + 3.0 * 2 * 18 * 4);
+  joined["layers"][2]["with"] = Json::array({"c", "input"});
+  EXPECT_EQ(fault(joined), "layers-shape /layers/2") << "8 x 6 and 8 x 8";
+  joined["layers"][2]["with"] = Json::array({"c", "d"});
+  EXPECT_EQ(fault(joined), "layers-name /layers/2/with/1");
+  joined["layers"][2]["with"] = Json::array({"c", 1});
+  EXPECT_EQ(fault(joined), "layers-value /layers/2/with/1");
+  joined["layers"][2]["with"] = Json::array();
+  EXPECT_EQ(fault(joined), "layers-value /layers/2/with");
+  joined["layers"][2].erase("with");
+  EXPECT_EQ(fault(joined), "layers-missing /layers/2");
+  Json wrong = joined;
+  wrong["layers"][0]["groups"] = 2;
+  EXPECT_EQ(fault(wrong), "layers-shape /layers/0/groups");
+  wrong = joined, wrong["layers"][0]["kernel"] = {1, 2, 3};
+  EXPECT_EQ(fault(wrong), "layers-value /layers/0/kernel");
+  wrong = joined, wrong["layers"][0]["kernel"] = {1, 0};
+  EXPECT_EQ(fault(wrong), "layers-value /layers/0/kernel/1");
+  wrong = joined, wrong["layers"][0]["kernel"] = {1, 9};
+  EXPECT_EQ(fault(wrong), "layers-shape /layers/0/kernel");
+  wrong = joined, wrong["layers"][1]["padding"] = {2, 0};
+  EXPECT_EQ(fault(wrong), "layers-shape /layers/1/padding");
+}
+
+TEST(LayersFile, BatchNormOfVectorsNeedsTwoSamples) {
+  const NetworkDescription network = read(images({flatten, {{"layer", "batch_norm"}}, loss}));
+  EXPECT_NE(network.shape->why_no_micro_batch(1), "");
+  EXPECT_EQ(network.shape->why_no_micro_batch(2), "");
+  EXPECT_EQ(read(images({{{"layer", "batch_norm"}}, flatten, loss})).shape->why_no_micro_batch(1), "");
+}
+
 TEST(LayersFile, NeedsAFile) {
   EXPECT_TRUE(is_described("custom"));
   EXPECT_FALSE(is_described("resnet"));

@@ -41,7 +41,7 @@ class Custom(Case):
             self.assertLess(abs(a - b) / a, 2e-5, losses)
         # The file in the plan is the one that was trained.
         report = json.loads((self.folder / "np1" / "report.json").read_text())
-        plan = report["plan"]["canonical_json"].replace('"comment":"An encoder', '"comment":"No encoder')
+        plan = report["plan"]["canonical_json"].replace('"comment":"A U-Net', '"comment":"No U-Net')
         report["plan"].update(canonical_json=plan, sha256=hashlib.sha256(plan.encode()).hexdigest())
         self.assertEqual(codes(validated(self.write(report, "forged.json"))["faults"]), ["network_differs"])
 

@@ -23,7 +23,7 @@ models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
 /// Described by a list of layers: segmented 8×8 images, each layer of images, attention over pixels, skip connections
-/// over several layers, a view, a value that three operations read.
+/// over several layers, also from the input, and values that several operations read.
 models::NetworkDescription micro_custom_images();
 /// Likewise: 9 classes of 8×8 images, a plain chain with a vector at its end.
 models::NetworkDescription micro_custom_vectors();

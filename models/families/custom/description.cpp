@@ -65,6 +65,16 @@ class CustomShape final : public ShapeOf<CustomDescription> {
   }
   std::vector<Fact> sizes() const override { return {{"layers_json", d.json}}; }
   std::vector<Fact> constants() const override { return {{"batch_norm_momentum", norm_momentum}, {"gelu", "erf"}}; }
+  /// Batch norm needs two values of each channel.
+  std::string why_no_micro_batch(std::int64_t micro_batch) const override {
+    const auto has_one = [](const Operation& o) {
+      return o.kind == Kind::batch_norm && o.out.kind != Extent::Kind::sequence && o.out.positions(0) == 1;
+    };
+    const auto found = std::ranges::find_if(d.operations, has_one);
+    if (micro_batch > 1 || found == d.operations.end()) return {};
+    return "batch norm '" + found->name +
+           "' sees one value of each channel of a sample: choose a micro-batch of 2 or more";
+  }
   bool has_relu() const override {
     return std::ranges::any_of(d.operations, [](const Operation& o) {
       return o.relu || (o.kind == Kind::activation && o.function == Operation::Function::relu);
@@ -94,7 +104,7 @@ class CustomShape final : public ShapeOf<CustomDescription> {
         const Extent &large = is_plain ? in : o.out, &small = is_plain ? o.out : in;
         p.kind = Product::Kind::convolution, p.batch = micro_batch;
         p.height = large.height, p.width = large.width;
-        p.in_channels = large.channels, p.out_channels = small.channels;
+        p.in_channels = large.channels, p.out_channels = small.channels, p.groups = o.groups;
         p.kernel = o.kernel, p.stride = o.stride, p.padding = o.padding;
         break;
       }
@@ -133,7 +143,7 @@ std::int64_t count_parameters(const CustomDescription& network, const Operation&
       return in * out + bias;
     case Kind::convolution:
     case Kind::transposed_convolution:
-      return std::int64_t{o.kernel} * o.kernel * in * out;
+      return o.kernel.area() * (in / o.groups) * out;
     case Kind::batch_norm:
     case Kind::layer_norm:
       return 2 * out;

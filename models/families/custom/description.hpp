@@ -39,10 +39,12 @@ struct Operation {
     activation,
     swiglu,
     max_pool,
+    average_pool,
     global_average_pool,
     flatten,
     attention,
     add,
+    concatenation,
     loss
   };
   enum class Function { relu, gelu, tanh };
@@ -51,7 +53,8 @@ struct Operation {
   std::string pointer;      ///< JSON pointer of its layer
   std::vector<int> inputs;  ///< places in the list, or network_input
   Extent out;               ///< of a loss: channels are the classes
-  int kernel = 1, stride = 1, padding = 0;
+  Product::PerAxis kernel = 1, stride = 1, padding = 0;
+  int groups = 1;               ///< of a convolution
   int heads = 1, kv_heads = 1;  ///< attention, and the linear operation in front of it
   bool causal = false, bias = false, relu = false;
   Function function = Function::relu;

@@ -18,6 +18,9 @@ constexpr double most_channels = 1 << 20, most_size = 1 << 14, most_tokens = 1 <
 Key whole(const char* name, double least, double most, bool is_required) {
   return {name, Type::whole, is_required, least, most};
 }
+Key per_axis(const char* name, double least, double most, bool is_required) {
+  return {name, Type::per_axis, is_required, least, most};
+}
 Key real(const char* name, double least, double most) { return {name, Type::real, false, least, most}; }
 Key flag(const char* name) { return {name, Type::flag}; }
 Key word(const char* name, std::vector<std::string> words = {}, bool is_required = true) {
@@ -58,7 +61,7 @@ std::string escaped(const std::string& key) {
 }
 
 void check_number(const Json& value, const Key& key, const std::string& pointer) {
-  const bool is_whole = key.type == Type::whole;
+  const bool is_whole = key.type != Type::real;
   const double number = value.is_number() ? value.get<double>() : 0;
   if (!value.is_number() || (is_whole && std::trunc(number) != number))
     throw LayersFault("layers-value", pointer,
@@ -80,6 +83,18 @@ void check_value(const Json& value, const Key& key, const std::string& pointer) 
     case Type::whole:
     case Type::real:
       return check_number(value, key, pointer);
+    case Type::per_axis:
+      if (!value.is_array()) return check_number(value, key, pointer);
+      need(value.size() == 2, "a whole number, or a list of two: of height and width");
+      check_number(value[0], key, pointer + "/0");
+      return check_number(value[1], key, pointer + "/1");
+    case Type::words:
+      if (value.is_string()) return;
+      need(value.is_array() && !value.empty(), "a name, or a list of names");
+      for (std::size_t i = 0; i < value.size(); ++i)
+        if (!value[i].is_string())
+          throw LayersFault("layers-value", pointer + "/" + std::to_string(i), "must be a name");
+      return;
     case Type::flag:
       return need(value.is_boolean(), "true or false");
     case Type::word: {
@@ -125,13 +140,14 @@ const std::vector<Key>& optimizer_keys() {
 }
 
 const std::vector<LayerKind>& layer_kinds() {
-  const Key channels = whole("channels", 1, most_channels, true), kernel = whole("kernel", 1, 1024, true),
-            stride = whole("stride", 1, 1024, false), padding = whole("padding", 0, 1024, false),
+  const Key channels = whole("channels", 1, most_channels, true), kernel = per_axis("kernel", 1, 1024, true),
+            stride = per_axis("stride", 1, 1024, false), padding = per_axis("padding", 0, 1024, false),
             epsilon = real("epsilon", 1e-12, 1), with = word("with");
   static const std::vector<LayerKind> kinds = {
       layer("embedding", Kind::embedding, {channels, flag("positions")}),
       layer("linear", Kind::linear, {channels, flag("bias")}),
-      layer("convolution", Kind::convolution, {channels, kernel, stride, padding}),
+      layer("convolution", Kind::convolution,
+            {channels, kernel, stride, padding, whole("groups", 1, most_channels, false)}),
       layer("transposed_convolution", Kind::transposed_convolution, {channels, kernel, stride, padding}),
       layer("batch_norm", Kind::batch_norm, {epsilon, flag("relu")}),
       layer("layer_norm", Kind::layer_norm, {epsilon}),
@@ -139,11 +155,13 @@ const std::vector<LayerKind>& layer_kinds() {
       layer("activation", Kind::activation, {word("function", {"relu", "gelu", "tanh"})}),
       layer("swiglu", Kind::swiglu, {}),
       layer("max_pool", Kind::max_pool, {kernel, stride, padding}),
+      layer("average_pool", Kind::average_pool, {kernel, stride, padding}),
       layer("global_average_pool", Kind::global_average_pool, {}),
       layer("flatten", Kind::flatten, {}),
       layer("attention", Kind::attention,
             {whole("heads", 1, 1024, true), whole("kv_heads", 1, 1024, false), flag("causal"), flag("bias")}),
       layer("residual", Kind::add, {with}),
+      layer("concatenation", Kind::concatenation, {{"with", Type::words, true}}),
       layer("loss", Kind::loss,
             {word("per", {"sample", "position"}), flag("bias"), real("label_smoothing", 0, 0.999)})};
   return kinds;
@@ -184,6 +202,20 @@ Values::Values(const Json& object, std::string pointer, const std::vector<Key>& 
 bool Values::has(const char* key) const { return object_->contains(key); }
 std::int64_t Values::whole(const char* key, std::int64_t otherwise) const {
   return has(key) ? static_cast<std::int64_t>(object_->at(key).get<double>()) : otherwise;
+}
+Product::PerAxis Values::per_axis(const char* key, Product::PerAxis otherwise) const {
+  if (!has(key)) return otherwise;
+  const Json& value = object_->at(key);
+  const auto number = [](const Json& one) { return static_cast<int>(one.get<double>()); };
+  return value.is_array() ? Product::PerAxis(number(value[0]), number(value[1])) : Product::PerAxis(number(value));
+}
+std::vector<std::pair<std::string, std::string>> Values::words(const char* key) const {
+  std::vector<std::pair<std::string, std::string>> all;
+  if (!has(key)) return all;
+  const Json& value = object_->at(key);
+  if (value.is_string()) return {{value.get<std::string>(), ""}};
+  for (std::size_t i = 0; i < value.size(); ++i) all.emplace_back(value[i].get<std::string>(), "/" + std::to_string(i));
+  return all;
 }
 float Values::real(const char* key, double otherwise) const {
   return static_cast<float>(has(key) ? object_->at(key).get<double>() : otherwise);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/families/custom/description.hpp"
@@ -11,7 +12,8 @@
 namespace tw::models::family::custom {
 
 struct Key {
-  enum class Type { whole, real, flag, word, object };
+  /// per_axis: a whole number, or a list of two, of height and width. words: a text or a list of texts.
+  enum class Type { whole, per_axis, real, flag, word, words, object };
   std::string name;
   Type type = Type::whole;
   bool is_required = false;
@@ -45,9 +47,12 @@ class Values {
   Values(const nlohmann::json& object, std::string pointer, const std::vector<Key>& keys, const std::string& what);
   bool has(const char* key) const;
   std::int64_t whole(const char* key, std::int64_t otherwise) const;
+  Product::PerAxis per_axis(const char* key, Product::PerAxis otherwise) const;
   float real(const char* key, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string word(const char* key, const char* otherwise = "") const;
+  /// Each with its place behind the key's pointer: "" of a text, "/0" in a list.
+  std::vector<std::pair<std::string, std::string>> words(const char* key) const;
   /// The text of a key on which the others depend. Throws LayersFault where it is missing or no text.
   static std::string word_at(const nlohmann::json& object, const char* key, const std::string& pointer);
 

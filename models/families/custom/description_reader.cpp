@@ -155,7 +155,8 @@ class Reader {
     o.inputs.push_back(layer.has("from") ? find(layer.word("from"), index, pointer + "/from")
                        : index == 0      ? network_input
                                          : results_.at(index - 1));
-    if (layer.has("with")) o.inputs.push_back(find(layer.word("with"), index, pointer + "/with"));
+    for (const auto& [name, its_place] : layer.words("with"))
+      o.inputs.push_back(find(name, index, pointer + "/with" + its_place));
     if (d_.data.kind == DataKind::tokens && (o.kind == Kind::embedding) != is_input(o))
       throw LayersFault("layers-shape", pointer,
                         o.kind == Kind::embedding
@@ -188,6 +189,7 @@ class Reader {
       case Kind::convolution:
       case Kind::transposed_convolution:
       case Kind::max_pool:
+      case Kind::average_pool:
         set_window(layer, o, in);
         break;
       case Kind::batch_norm:
@@ -221,6 +223,16 @@ class Reader {
         if (other != in) bad_shape(o, "cannot add " + other.str() + " to " + in.str() + ": the extents must be equal");
         break;
       }
+      case Kind::concatenation:
+        for (std::size_t i = 1; i < o.inputs.size(); ++i) {
+          Extent other = d_.extent(o.inputs[i]);
+          const std::int64_t channels = std::exchange(other.channels, in.channels);
+          if (other != in)
+            bad_shape(o, "cannot join " + d_.extent(o.inputs[i]).str() + " with " + in.str() +
+                             ": all but the channels must be equal");
+          o.out.channels += channels;
+        }
+        break;
       case Kind::loss:
         set_loss(layer, o, in);
         break;
@@ -240,32 +252,40 @@ class Reader {
   }
 
   static void set_window(const Values& layer, Operation& o, const Extent& in) {
+    using PerAxis = Product::PerAxis;
     need_image(o, in);
-    o.kernel = static_cast<int>(layer.whole("kernel", 0));
-    o.stride = static_cast<int>(layer.whole("stride", o.kind == Kind::max_pool ? o.kernel : 1));
-    o.padding = static_cast<int>(layer.whole("padding", 0));
-    if (o.kind != Kind::max_pool) o.out.channels = layer.whole("channels", 0);
-    const int most_padding = o.kind == Kind::max_pool ? o.kernel / 2 : o.kernel - 1;
-    if (o.padding > most_padding)
+    const bool is_pool = o.kind == Kind::max_pool || o.kind == Kind::average_pool;
+    o.kernel = layer.per_axis("kernel", {});
+    o.stride = layer.per_axis("stride", is_pool ? o.kernel : PerAxis(1));
+    o.padding = layer.per_axis("padding", PerAxis(0));
+    if (!is_pool) o.out.channels = layer.whole("channels", 0);
+    o.groups = static_cast<int>(layer.whole("groups", 1));
+    if (in.channels % o.groups != 0 || o.out.channels % o.groups != 0)
       bad_shape(o,
-                "is " + number(o.padding) + ": with a kernel of " + number(o.kernel) + " it is at most " +
-                    number(most_padding),
-                "/padding");
+                number(in.channels) + " channels to " + number(o.out.channels) + " cannot be shared by " +
+                    number(o.groups) + " groups",
+                "/groups");
+    o.out.height = one_axis(o, in, in.height, o.kernel.height, o.stride.height, o.padding.height);
+    o.out.width = one_axis(o, in, in.width, o.kernel.width, o.stride.width, o.padding.width);
+  }
+  static std::int64_t one_axis(const Operation& o, const Extent& in, std::int64_t size, int kernel, int stride,
+                               int padding) {
+    const bool is_convolution = o.kind == Kind::convolution || o.kind == Kind::transposed_convolution;
+    const int most_padding = is_convolution ? kernel - 1 : kernel / 2;
+    if (padding > most_padding)
+      bad_shape(
+          o,
+          "is " + number(padding) + ": with a kernel of " + number(kernel) + " it is at most " + number(most_padding),
+          "/padding");
     if (o.kind == Kind::transposed_convolution) {
-      const auto larger = [&](std::int64_t size) { return (size - 1) * o.stride - 2 * o.padding + o.kernel; };
-      o.out.height = larger(in.height), o.out.width = larger(in.width);
-      if (o.out.height < 1 || o.out.width < 1)
-        bad_shape(o, "leaves nothing of " + in.str() + ": the padding takes all of it away", "/padding");
-      return;
+      const std::int64_t larger = (size - 1) * stride - 2 * padding + kernel;
+      if (larger < 1) bad_shape(o, "leaves nothing of " + in.str() + ": the padding takes all of it away", "/padding");
+      return larger;
     }
-    const auto smaller = [&](std::int64_t size) {
-      return (size + 2 * std::int64_t{o.padding} - o.kernel) / o.stride + 1;
-    };
-    if (std::min(in.height, in.width) + 2 * o.padding < o.kernel)
-      bad_shape(o,
-                "is " + number(o.kernel) + ", larger than the input " + in.str() + " with padding " + number(o.padding),
+    if (size + 2 * padding < kernel)
+      bad_shape(o, "is " + number(kernel) + ", larger than the input " + in.str() + " with padding " + number(padding),
                 "/kernel");
-    o.out.height = smaller(in.height), o.out.width = smaller(in.width);
+    return (size + 2 * padding - kernel) / stride + 1;
   }
 
   void set_loss(const Values& layer, Operation& o, const Extent& in) {
@@ -322,7 +342,8 @@ class Reader {
     std::int64_t elements = o.out.positions(d_.data.longest_sequence), of_parameter = d_.in(o).channels;
     if (__builtin_mul_overflow(elements, o.out.channels, &elements) || elements > most_elements)
       too_large("what it makes of a sample");
-    for (const std::int64_t factor : {o.out.channels, std::int64_t{o.kernel}, std::int64_t{o.kernel}})
+    of_parameter /= o.groups;
+    for (const std::int64_t factor : {o.out.channels, o.kernel.area()})
       if (__builtin_mul_overflow(of_parameter, factor, &of_parameter) || of_parameter > most_elements)
         if (o.kind == Kind::linear || o.kind == Kind::loss || o.kind == Kind::convolution ||
             o.kind == Kind::transposed_convolution)

@@ -13,6 +13,8 @@ namespace {
 
 using Kind = Operation::Kind;
 
+PerAxis of(const Product::PerAxis& both) { return {both.height, both.width}; }
+
 /// With what all of them know.
 class Known : public Work {
  public:
@@ -107,9 +109,8 @@ class Convolution final : public Known {
   using Known::Known;
   std::vector<ParameterSpec> parameters() const override {
     const ConvolutionShape s = shape();
-    const double inputs = static_cast<double>(in_.channels) * o_.kernel * o_.kernel;
-    ParameterSpec kernel =
-        matrix(".weight", {s.out_channels, s.kernel, s.kernel, s.in_channels}, std::sqrt(2 / inputs));
+    const auto inputs = static_cast<double>(in_.channels / o_.groups * o_.kernel.area());
+    ParameterSpec kernel = matrix(".weight", s.weight(), std::sqrt(2 / inputs));
     kernel.export_layout = ParameterSpec::Export::nhwc_to_nchw;
     return {kernel};
   }
@@ -137,7 +138,7 @@ class Convolution final : public Known {
     ConvolutionShape s;
     s.batch = batch_.samples, s.height = large.height, s.width = large.width;
     s.in_channels = large.channels, s.out_channels = small.channels;
-    s.kernel = o_.kernel, s.stride = o_.stride, s.padding = o_.padding;
+    s.kernel = of(o_.kernel), s.stride = of(o_.stride), s.padding = of(o_.padding), s.groups = o_.groups;
     s.dtype = dtype(), s.math = math_beside_linear(batch_.precision);
     return s;
   }
@@ -254,10 +255,12 @@ class MaxPool final : public Known {
     return {{o_.name + ".argmax", batch_.dims(o_.out), DType::int32}};
   }
   void forward(BlockRun& run, const Values& v) override {
-    device_->max_pool_forward(run.stream, {v.in[0], o_.kernel, o_.stride, o_.padding, v.out, v.saved[0]});
+    device_->max_pool_forward(run.stream, {v.in[0], of(o_.kernel), of(o_.stride), of(o_.padding), v.out, v.saved[0]});
   }
   void backward(BlockRun& run, const Values& v, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
-    if (d_in[0]) device_->max_pool_backward(run.stream, {d_out, v.saved[0], o_.kernel, o_.stride, o_.padding, d_in[0]});
+    if (d_in[0])
+      device_->max_pool_backward(run.stream,
+                                 {d_out, v.saved[0], of(o_.kernel), of(o_.stride), of(o_.padding), d_in[0]});
   }
 };
 
@@ -269,6 +272,18 @@ class GlobalAveragePool final : public Known {
   }
   void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
     if (d_in[0]) device_->average_pool_backward(run.stream, {d_out, image_of(d_in[0])});
+  }
+};
+
+class AveragePool final : public Known {
+ public:
+  using Known::Known;
+  void forward(BlockRun& run, const Values& v) override {
+    device_->average_pool_forward(run.stream, {v.in[0], v.out, of(o_.kernel), of(o_.stride), of(o_.padding)});
+  }
+  void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
+    if (d_in[0])
+      device_->average_pool_backward(run.stream, {d_out, d_in[0], of(o_.kernel), of(o_.stride), of(o_.padding)});
   }
 };
 
@@ -305,6 +320,27 @@ class AddWork final : public Known {
   void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
     for (const Tensor& d : d_in)
       if (d) device_->copy(run.stream, d.data, d_out.data, d_out.bytes());
+  }
+};
+
+class Concatenation final : public Known {
+ public:
+  using Known::Known;
+  void forward(BlockRun& run, const Values& v) override {
+    std::int64_t to = 0;
+    for (const Tensor& x : v.in) {
+      const std::int64_t count = x.dims[x.dims.rank() - 1];
+      device_->copy_channels(run.stream, {x, v.out, 0, to, count});
+      to += count;
+    }
+  }
+  void backward(BlockRun& run, const Values& v, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
+    std::int64_t from = 0;
+    for (std::size_t i = 0; i < d_in.size(); ++i) {
+      const std::int64_t count = v.in[i].dims[v.in[i].dims.rank() - 1];
+      if (d_in[i]) device_->copy_channels(run.stream, {d_out, d_in[i], from, 0, count});
+      from += count;
+    }
   }
 };
 
@@ -381,6 +417,10 @@ std::unique_ptr<Work> make_work(const CustomDescription& network, int place, con
       return make(static_cast<Swiglu*>(nullptr));
     case Kind::max_pool:
       return make(static_cast<MaxPool*>(nullptr));
+    case Kind::average_pool:
+      return make(static_cast<AveragePool*>(nullptr));
+    case Kind::concatenation:
+      return make(static_cast<Concatenation*>(nullptr));
     case Kind::global_average_pool:
       return make(static_cast<GlobalAveragePool*>(nullptr));
     case Kind::attention:
