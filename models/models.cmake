@@ -5,6 +5,7 @@ tw_library(tw_models
   data/gaussian.cpp
   data/image_source.cpp
   data/masked_source.cpp
+  data/segmented_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
   data/uniform.cpp
@@ -12,6 +13,7 @@ tw_library(tw_models
   export/safetensors.cpp
   export/step_export.cpp
   families/build_blocks.cpp
+  layers/convolution_norm.cpp
   ledger/counting_device.cpp
   ledger/ledger.cpp
   ledger/traffic.cpp

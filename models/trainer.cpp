@@ -76,8 +76,9 @@ std::string product_and_shape(const NamedPlan& named) {
   }
   if (const auto* convolution = dynamic_cast<const ConvolutionPlan*>(named.plan.get())) {
     const ConvolutionShape& s = convolution->shape();
-    return named.product + " " + text(s.in_channels) + " > " + text(s.out_channels) + ", " + text(s.kernel) + "x" +
-           text(s.kernel) + " by " + text(s.stride) + ", " + text(s.height) + "x" + text(s.width);
+    return named.product + " " + text(s.in_channels) + " > " + text(s.out_channels) + ", " + s.kernel.str() + " by " +
+           (s.stride.height == s.stride.width ? text(s.stride.height) : s.stride.str()) +
+           (s.groups > 1 ? ", " + text(s.groups) + " groups" : "") + ", " + text(s.height) + "x" + text(s.width);
   }
   return named.product;
 }

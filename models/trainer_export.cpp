@@ -142,11 +142,13 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     return {{SafeTensor::Type::int64, "input_ids", {g, config.seq_len}, [tokens] { return as_int64(tokens); }},
             {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};
   }
+  std::vector<std::int64_t> label_dims = {g};
+  if (data.kind == DataKind::segmented_images) label_dims = {g, data.image_size, data.image_size};
   return {{SafeTensor::Type::float32,
            "images",
            {g, data.image_channels, data.image_size, data.image_size},
            [images] { return images; }},
-          {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
+          {SafeTensor::Type::int64, "labels", std::move(label_dims), [labels] { return as_int64(labels); }}};
 }
 
 /// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed

@@ -61,15 +61,15 @@ Scratch attention(const Product& p, std::size_t element, std::size_t threads) {
 // product of rows: those gathered and packed, dy transposed.
 Scratch convolution(const Product& p, std::size_t element, std::size_t threads) {
   const std::size_t in = up(unsign(p.in_channels), 32), out = up(unsign(p.out_channels), 32);
-  const std::size_t kernel = unsign(p.kernel);
+  const std::size_t kernel = unsign(p.kernel.area());
   const std::size_t pixels = unsign(p.height * p.width);
-  const std::size_t out_pixels = unsign((p.height + p.stride - 1) / p.stride * ((p.width + p.stride - 1) / p.stride));
-  const std::size_t gradient = kernel * kernel * in * out * sizeof(float);
+  const std::size_t out_pixels = unsign(p.out_height() * p.out_width());
+  const std::size_t gradient = kernel * in * out * sizeof(float);
   Scratch scratch{gradient,
                   threads * (4 * (pixels * in + (out_pixels + 1) * out) * element + 2 * gradient + library_thread)};
-  const std::size_t rows = unsign(p.batch) * out_pixels, patch = kernel * kernel * in;
+  const std::size_t rows = unsign(p.batch) * out_pixels, patch = kernel * in;
   const bool pixelwise = kernel == 1 && p.padding == 0;
-  if (pixelwise || rows * kernel * kernel * unsign(p.in_channels) * element <= std::size_t{32} << 20) {
+  if (pixelwise || rows * kernel * unsign(p.in_channels) * element <= std::size_t{32} << 20) {
     const std::size_t whole = up(rows, block) * (2 * up(patch, block) + up(out, block)) * element + 2 * page;
     scratch.workspace = std::max({scratch.workspace, whole, sliced(patch, out, element, threads)});
     scratch.library = std::max(scratch.library, threads * library_bytes(rows, patch, out, element));

@@ -134,9 +134,8 @@ class Measurement {
     if (p.kind == models::Product::Kind::attention || p.kind == models::Product::Kind::interaction) return;
     const bool convolution = p.kind == models::Product::Kind::convolution;
     const std::string extents =
-        convolution ? "convolution " + std::to_string(p.kernel) + "x" + std::to_string(p.kernel) + "/" +
-                          std::to_string(p.stride) + " " + times({p.batch, p.height, p.width, p.in_channels}) + "->" +
-                          std::to_string(p.out_channels)
+        convolution ? "convolution " + p.kernel.str() + "/" + p.stride.brief() + " " +
+                          times({p.batch, p.height, p.width, p.in_channels}) + "->" + std::to_string(p.out_channels)
                     : std::string(p.kind == models::Product::Kind::linear ? "linear " : "classifier ") +
                           times({p.rows, p.in_features, p.out_features});
     const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
@@ -259,9 +258,7 @@ class Measurement {
     if (p.backward_input) need(models::Op::convolution_backward_input);
     const models::ConvolutionShape shape = convolution_shape(p, dtype_, math_);
     std::shared_ptr<models::ConvolutionPlan> plan = device_.plan(shape);
-    const models::Dims x{p.batch, p.height, p.width, p.in_channels};
-    const models::Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
-    const models::Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
+    const models::Dims x = shape.in(), y = shape.out(), w = shape.weight();
     plan->bind(view(weight_, w));
     plan->refresh(*stream_);
     const auto add = [&](Pass& pass, std::function<void()> body) {
@@ -275,7 +272,8 @@ class Measurement {
     add_library(forward_, shape, models::Op::convolution_forward, 1, "");
     if (p.backward_input) add_library(backward_input_, shape, models::Op::convolution_backward_input, 1, "");
     add_library(backward_weights_, shape, models::Op::convolution_backward_weights, 1, "");
-    if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(models::Op::linear_forward, dtype_))
+    if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && p.groups == 1 &&
+        device_.supports(models::Op::linear_forward, dtype_))
       add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product", math_);
   }
 

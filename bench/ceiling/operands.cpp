@@ -34,7 +34,9 @@ void fill_random(models::Device& device, models::Stream& stream, const models::T
 }
 
 models::ConvolutionShape convolution_shape(const models::Product& p, models::DType dtype, models::Math math) {
-  return {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding, dtype, math};
+  const auto by_axis = [](const models::Product::PerAxis& sizes) { return models::PerAxis(sizes.height, sizes.width); };
+  return {p.batch,           p.height,           p.width, p.in_channels, p.out_channels, by_axis(p.kernel),
+          by_axis(p.stride), by_axis(p.padding), dtype,   math,          p.groups};
 }
 
 OperandSizes operand_sizes(const std::vector<models::Product>& products, std::int64_t rounded_to) {
@@ -49,7 +51,7 @@ OperandSizes operand_sizes(const std::vector<models::Product>& products, std::in
       const models::ConvolutionShape shape = convolution_shape(p, models::DType::float32, models::Math::standard);
       const std::int64_t in = round_up(p.in_channels, rounded_to), out = round_up(p.out_channels, rounded_to);
       cover(p.batch * p.height * p.width * in, p.batch * shape.out_height() * shape.out_width() * out,
-            out * p.kernel * p.kernel * in);
+            out * p.kernel.area() * in / p.groups);
     } else if (p.kind != models::Product::Kind::attention && p.kind != models::Product::Kind::interaction) {
       const bool head = p.kind == models::Product::Kind::classifier;
       // Each tile of classes may overhang by its padding.

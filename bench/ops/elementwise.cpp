@@ -114,6 +114,63 @@ std::unique_ptr<Case> make_bags(models::Device& device, const models::Elementwis
   return made;
 }
 
+models::PerAxis by_axis(const models::Product::PerAxis& sizes) { return {sizes.height, sizes.width}; }
+
+std::unique_ptr<Case> make_pool(models::Device& device, const models::Elementwise& e, models::DType dtype,
+                                bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const models::PerAxis kernel = by_axis(e.kernel), stride = by_axis(e.stride), padding = by_axis(e.padding);
+  const auto out = [](int in, int size, int step, int pad) { return (in + 2 * pad - size) / step + 1; };
+  const bool is_max = e.kind == models::Elementwise::Kind::max_pool;
+  const models::Tensor x = c.tensor(dtype, {e.batch, e.image.height, e.image.width, e.channels});
+  const models::Dims pooled =
+      e.kernel == 0 ? models::Dims{e.batch, e.channels}
+                    : models::Dims{e.batch, out(e.image.height, kernel.height, stride.height, padding.height),
+                                   out(e.image.width, kernel.width, stride.width, padding.width), e.channels};
+  const models::Tensor y = c.tensor(dtype, pooled),
+                       argmax = is_max ? c.tensor(models::DType::int32, pooled) : models::Tensor{};
+  c.label = x.dims.str() + (e.kernel == 0 ? "" : " by " + e.kernel.str());
+  c.bytes = static_cast<double>(x.bytes() + y.bytes() + (is_max ? argmax.bytes() : 0));
+  if (is_max) {
+    const models::MaxPoolForward forward{x, kernel, stride, padding, y, argmax};
+    const models::MaxPoolBackward gradient{y, argmax, kernel, stride, padding, x};
+    if (backward)
+      c.run = [&c, gradient] { c.device().max_pool_backward(c.stream(), gradient); };
+    else
+      c.run = [&c, forward] { c.device().max_pool_forward(c.stream(), forward); };
+  } else {
+    const models::AveragePoolForward forward{x, y, kernel, stride, padding};
+    const models::AveragePoolBackward gradient{y, x, kernel, stride, padding};
+    if (backward)
+      c.run = [&c, gradient] { c.device().average_pool_backward(c.stream(), gradient); };
+    else
+      c.run = [&c, forward] { c.device().average_pool_forward(c.stream(), forward); };
+  }
+  return made;
+}
+
+std::unique_ptr<Case> make_concatenation(models::Device& device, const models::Elementwise& e, models::DType dtype) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const models::Tensor x = c.tensor(dtype, {e.batch, e.image.height, e.image.width, e.width}),
+                       y = c.tensor(dtype, {e.batch, e.image.height, e.image.width, e.channels});
+  const models::CopyChannels args{x, y, 0, e.channels - e.width, e.width};
+  c.label = x.dims.str() + " of " + std::to_string(e.channels);
+  c.bytes = 2 * static_cast<double>(x.bytes());
+  c.run = [&c, args] { c.device().copy_channels(c.stream(), args); };
+  return made;
+}
+
+/// Of an image, what tells its cases apart: "/h35_192k3s1"; nothing of rows.
+std::string name_of_image(const models::Elementwise& e) {
+  if (e.channels == 0) return {};
+  const std::string image = "/h" + std::to_string(e.image.height) + "_";
+  if (e.kind == models::Elementwise::Kind::concatenation)
+    return image + std::to_string(e.width) + "of" + std::to_string(e.channels);
+  return image + std::to_string(e.channels) + (e.kernel == 0 ? "" : "k" + e.kernel.brief() + "s" + e.stride.brief());
+}
+
 std::unique_ptr<Case> make_elementwise(models::Device& device, const models::Elementwise& e, models::DType dtype,
                                        bool backward) {
   switch (e.kind) {
@@ -123,6 +180,11 @@ std::unique_ptr<Case> make_elementwise(models::Device& device, const models::Ele
       return make_swiglu(device, e, dtype, backward);
     case models::Elementwise::Kind::bags:
       return make_bags(device, e, dtype, backward);
+    case models::Elementwise::Kind::max_pool:
+    case models::Elementwise::Kind::average_pool:
+      return make_pool(device, e, dtype, backward);
+    case models::Elementwise::Kind::concatenation:
+      return make_concatenation(device, e, dtype);
     case models::Elementwise::Kind::gelu:
       break;
   }
@@ -226,7 +288,7 @@ std::vector<Entry> elementwise_entries(const models::NetworkDescription& network
   }
   for (const models::Elementwise& e : network.shape->elementwise(micro_batch, seq_len)) {
     const auto add = [&](models::Op op, bool backward) {
-      entries.push_back({std::string(models::to_string(op)) + "/" + network.name, op,
+      entries.push_back({std::string(models::to_string(op)) + "/" + network.name + name_of_image(e), op,
                          [=](models::Device& device, models::Precision precision) {
                            return make_elementwise(device, e, models::storage(precision), backward);
                          }});
@@ -246,6 +308,17 @@ std::vector<Entry> elementwise_entries(const models::NetworkDescription& network
       case models::Elementwise::Kind::gelu:
         add(models::Op::activation_forward, false);
         add(models::Op::activation_backward, true);
+        break;
+      case models::Elementwise::Kind::max_pool:
+        add(models::Op::max_pool_forward, false);
+        add(models::Op::max_pool_backward, true);
+        break;
+      case models::Elementwise::Kind::average_pool:
+        add(models::Op::average_pool_forward, false);
+        add(models::Op::average_pool_backward, true);
+        break;
+      case models::Elementwise::Kind::concatenation:
+        add(models::Op::copy_channels, false);
         break;
     }
   }

@@ -11,9 +11,8 @@ std::string product_name(const models::Product& p) {
     case models::Product::Kind::classifier:
       return p.name.empty() ? "head" : p.name;
     case models::Product::Kind::convolution: {
-      const std::string kernel = std::to_string(p.kernel);
-      return kernel + "x" + kernel + "s" + std::to_string(p.stride) + "_h" + std::to_string(p.height) + "_" +
-             std::to_string(p.in_channels) + "to" + std::to_string(p.out_channels);
+      return p.kernel.str() + "s" + p.stride.brief() + (p.groups > 1 ? "g" + std::to_string(p.groups) : "") + "_h" +
+             std::to_string(p.height) + "_" + std::to_string(p.in_channels) + "to" + std::to_string(p.out_channels);
     }
     case models::Product::Kind::linear:
       break;

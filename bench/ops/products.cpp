@@ -66,12 +66,11 @@ std::unique_ptr<Case> make_convolution(models::Device& device, const models::Con
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   std::shared_ptr<models::ConvolutionPlan> plan = device.plan(s);
-  const models::Tensor x = c.tensor(s.dtype, {s.batch, s.height, s.width, s.in_channels});
-  const models::Tensor y = c.tensor(s.dtype, {s.batch, s.out_height(), s.out_width(), s.out_channels});
-  const models::Tensor weight = c.tensor(s.dtype, {s.out_channels, s.kernel, s.kernel, s.in_channels});
+  const models::Tensor x = c.tensor(s.dtype, s.in()), y = c.tensor(s.dtype, s.out());
+  const models::Tensor weight = c.tensor(s.dtype, s.weight());
   plan->bind(weight);
   plan->refresh(c.stream());
-  c.flops = 2.0 * static_cast<double>(y.count()) * static_cast<double>(s.kernel * s.kernel * s.in_channels);
+  c.flops = 2.0 * static_cast<double>(y.count()) * static_cast<double>(weight.count() / s.out_channels);
   c.bytes = bytes_of({x, y, weight});
   if (pass == models::Op::convolution_forward) {
     c.run = [&c, plan, x, y] { plan->forward(c.stream(), {x, y}); };

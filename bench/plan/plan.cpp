@@ -10,8 +10,10 @@
 #include <set>
 
 #include "bench/plan/batch.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
+#include "models/catalog/described.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/record/text.hpp"
 
@@ -143,11 +145,12 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
   }
 }
 
-models::NetworkDescription network_of(const std::string& model, std::optional<int> layers,
+models::NetworkDescription network_of(const std::string& model, const std::string& file, std::optional<int> layers,
                                       std::optional<std::int64_t> table_rows) {
   const char* key = "model";
   try {
-    models::NetworkDescription network = models::find_network(model);
+    models::NetworkDescription network =
+        models::is_described(model) ? network_of_layers(model, file) : models::find_network(model);
     key = "layers";
     if (layers) network = models::cut_layers(std::move(network), *layers);
     key = "table_rows_at_most";
@@ -293,9 +296,10 @@ void set_batch(Point& point, const Choice& choice) {
   check_derived(point.global_batch(), "global_batch", "global batch");
 }
 
-Point make_point(const Choice& choice, const std::optional<TargetRequest>& target, int job_ranks) {
+Point make_point(const Choice& choice, const RunSettings& settings, int job_ranks) {
+  const std::optional<TargetRequest>& target = settings.target;
   Point point;
-  point.network = network_of(choice.model, choice.layers, choice.table_rows);
+  point.network = network_of(choice.model, settings.layers, choice.layers, choice.table_rows);
   point.layers = choice.layers;
   point.table_rows_at_most = choice.table_rows;
   point.precision = choice.precision;
@@ -330,6 +334,7 @@ class PlanMaker {
   RunPlan made() {
     try {
       check_grids(request_);
+      check_layers_file();
       for (const Axes& axes : request_.axes) {
         at_ = &axes;
         add_grid(axes);
@@ -355,6 +360,14 @@ class PlanMaker {
   void leave_out(const std::string& why, const UsageError& error) {
     if (first_left_out_ == nullptr) first_left_out_ = at_, nothing_left_ = error;
     if (left_out_.insert(why).second) plan_.left_out.push_back(seen_in(request_, at_, why));
+  }
+
+  void check_layers_file() const {
+    const auto takes_it = [](const Axes& axes) { return std::ranges::any_of(axes.model, models::is_described); };
+    if (!request_.layers.empty() && std::ranges::none_of(request_.axes, takes_it))
+      throw UsageError("option-does-not-apply", "layers_file",
+                       fmt::format("{}: no network of this plan is described by a file: add {} {}, or leave it out",
+                                   key_ref("layers_file"), key_ref("model"), models::described_models().front()));
   }
 
   void add_grid(const Axes& axes) {
@@ -411,7 +424,7 @@ class PlanMaker {
   void add_point(const Axes& axes, const Choice& choice) {
     Point point;
     try {
-      point = make_point(choice, request_.target, ranks_);
+      point = make_point(choice, request_, ranks_);
     } catch (const Indivisible& error) {
       return leave_out(error.why, UsageError(error.code(), error.key(), error.why + ": " + error.advice));
     }

@@ -108,7 +108,7 @@ std::map<std::string, double> measured(const LedgerRequest& request, const std::
         w.model == request.network.name && w.precision == precision && w.micro_batch == request.micro_batch &&
         w.accumulate == request.accumulate &&
         w.seq_len.value_or(0) == (request.network.has_sequence() ? request.seq_len : 0) &&
-        w.layers.value_or(models::layer_count(models::find_network(w.model))) == models::layer_count(request.network);
+        w.layers == request.layers && w.table_rows_at_most == request.table_rows_at_most;
     if (!is_it || record.summary.op_share.empty() || !record.summary.step_time_s) {
       others.push_back(record.id + (is_it ? " (without a profile)" : ""));
       continue;

@@ -5,13 +5,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/ledger.hpp"
 #include "bench/tool/terminal.hpp"
+#include "models/catalog/described.hpp"
 #include "models/catalog/description.hpp"
+#include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
 
@@ -23,6 +26,7 @@ using results::text::si;
 
 struct ModelsOptions {
   std::string model;  ///< empty: all networks of the catalog
+  std::string layers_file;
   std::vector<std::string> precisions = {"float32"};
   std::optional<int> layers;
   std::optional<long long> table_rows_at_most, micro_batch, seq_len;
@@ -66,7 +70,8 @@ Json json_of(const models::TaskDescription& t) {
 std::string shape_of(const models::Product& p) {
   if (p.kind == models::Product::Kind::convolution)
     return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
-                       p.out_channels, p.kernel, p.stride);
+                       p.out_channels, p.kernel.brief(), p.stride.brief()) +
+           (p.groups > 1 ? fmt::format(", {} groups", p.groups) : "");
   if (p.kind == models::Product::Kind::attention)
     return fmt::format("{} x {} tokens, {} heads of {}{}{}", p.batch, p.seq, p.heads, p.head_dim,
                        p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
@@ -126,7 +131,14 @@ Step step_of(const ModelsOptions& options) {
   models::NetworkDescription network;
   const char* code = "unknown-name";
   try {
-    network = models::find_network(options.model);
+    const bool is_described = models::is_described(options.model);
+    if (!is_described && !options.layers_file.empty())
+      throw UsageError("option-does-not-apply", "layers_file",
+                       fmt::format("{}: {} is not described by a file: leave it out", key_ref("layers_file"),
+                                   models::cut_word(options.model)));
+    network = is_described ? network_of_layers(options.model,
+                                               options.layers_file.empty() ? "" : read_layers_file(options.layers_file))
+                           : models::find_network(options.model);
     code = "bad-value";
     if (options.layers) network = models::cut_layers(network, *options.layers);
     if (options.table_rows_at_most) network = models::limit_table_rows(network, *options.table_rows_at_most);
@@ -209,6 +221,8 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
 Action add_models(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ModelsOptions>();
   command.add_option("MODEL", options->model, "network (default: list all)");
+  command.add_option("--layers-file", options->layers_file, "JSON file with the layers of the network custom")
+      ->type_name("FILE");
   command.add_option("--layers", options->layers, "keep only the first N layers");
   command.add_option("--table-rows-at-most", options->table_rows_at_most,
                      "cut the tables of a recommendation network to N rows");
@@ -231,6 +245,7 @@ Action add_models(CLI::App& command, const Words&) {
   return [options] {
     if (!options->against.empty() && options->on.empty())
       throw UsageError("option-needs", "--against needs --on: name the device that the report was made on");
+    if (options->model.empty() && !options->layers_file.empty()) options->model = models::described_models().front();
     if (options->model.empty() && !options->on.empty())
       throw UsageError("no-model", "--on needs a network: name one of trainwatt models");
     if (options->model.empty()) {
@@ -242,6 +257,8 @@ Action add_models(CLI::App& command, const Words&) {
       if (options->ranks != 1)
         throw UsageError("options-conflict", "--ranks cannot be used with --on, which describes one rank");
       print_ledger({.network = step.network,
+                    .layers = options->layers,
+                    .table_rows_at_most = options->table_rows_at_most,
                     .precisions = options->precisions,
                     .micro_batch = step.micro_batch,
                     .seq_len = step.seq_len,

@@ -128,6 +128,14 @@ Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int
     if (!asked.options.config.empty() && !given.resumes_alone) asked.config = read_config_text(asked.options.config);
   });
   asked.config = job.broadcast(asked.config);
+  std::string layers;
+  on_root(job, [&] {
+    read_files(asked.options);
+    if (asked.options.given.contains("layers_file"))
+      layers = std::get<JsonObject>(asked.options.given.at("layers_file")).text;
+  });
+  layers = job.broadcast(layers);
+  if (!layers.empty()) asked.options.given["layers_file"] = JsonObject{layers};
   return asked;
 }
 

@@ -4,18 +4,19 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "models/catalog/described.hpp"
 #include "models/catalog/families.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw::models {
 
 const char* to_string(DataKind kind) {
-  static constexpr const char* names[] = {"tokens", "images", "masked_tokens", "clicks"};
+  static constexpr const char* names[] = {"tokens", "images", "masked_tokens", "clicks", "segmented_images"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 const char* sample_name(DataKind kind) {
-  static constexpr const char* names[] = {"sequence", "image", "sequence", "impression"};
+  static constexpr const char* names[] = {"sequence", "image", "sequence", "impression", "image"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -39,6 +40,12 @@ NetworkDescription find_network(const std::string& name) {
     if (network.name == name) return network;
     names.push_back(network.name);
     list += (list.empty() ? "" : ", ") + network.name;
+  }
+  for (const std::string& described : described_models()) {
+    if (described == name)
+      throw std::invalid_argument("model '" + name + "' needs a file of layers: give --layers-file FILE");
+    names.push_back(described);
+    list += ", " + described;
   }
   const std::string meant = nearest(name, names);
   throw std::invalid_argument("unknown model '" + cut_word(name) + "'" +

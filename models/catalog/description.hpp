@@ -15,9 +15,10 @@ namespace tw::models {
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
 /// and the exact floor (floors.hpp) follow from it.
 /// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together. clicks:
-/// dense features, indices into tables, and whether somebody clicked.
-enum class DataKind { tokens, images, masked_tokens, clicks };
-const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "clicks"
+/// dense features, indices into tables, and whether somebody clicked. segmented_images: images with a label for each
+/// pixel.
+enum class DataKind { tokens, images, masked_tokens, clicks, segmented_images };
+const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "clicks", "segmented_images"
 const char* sample_name(DataKind kind);  ///< "sequence", "image", "impression"
 struct DataDescription {
   DataKind kind = DataKind::tokens;
@@ -38,12 +39,25 @@ constexpr std::int64_t masked_positions(std::int64_t seq_len) { return seq_len <
 /// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs
 /// it.
 struct Product {
+  /// Along the height and the width of an image; one number is both.
+  struct PerAxis {
+    int height = 0, width = 0;
+    constexpr PerAxis() = default;
+    constexpr PerAxis(int both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor): as a number
+    constexpr PerAxis(int the_height, int the_width) : height(the_height), width(the_width) {}
+    constexpr std::int64_t area() const { return std::int64_t{height} * width; }
+    /// "3x3"
+    std::string str() const { return std::to_string(height) + "x" + std::to_string(width); }
+    /// "3" where both are equal, else "1x7"
+    std::string brief() const { return height == width ? std::to_string(height) : str(); }
+    bool operator==(const PerAxis&) const = default;
+  };
   enum class Kind { linear, convolution, classifier, attention, interaction } kind = Kind::linear;
   // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, kv_heads,
   // head_dim. interaction: the dot products of each pair of `heads` vectors of width head_dim, batch times.
   std::int64_t rows = 0, in_features = 0, out_features = 0;
-  std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
-  int kernel = 1, stride = 1, padding = 0;
+  std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0, groups = 1;
+  PerAxis kernel = 1, stride = 1, padding = 0;
   std::int64_t seq = 0, heads = 0, kv_heads = 0, head_dim = 0;  // kv_heads: 0 as many as heads
   bool causal = true;          ///< attention: each position sees those up to itself, else all
   bool backward_input = true;  ///< false for the first layer
@@ -59,8 +73,8 @@ struct Product {
   double forward_flops() const;
   /// Model FLOPs of forward + backward of all `count` of them for one micro-batch (2 per multiply-add).
   double flops() const;
-  std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
-  std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+  std::int64_t out_height() const { return (height + 2 * padding.height - kernel.height) / stride.height + 1; }
+  std::int64_t out_width() const { return (width + 2 * padding.width - kernel.width) / stride.width + 1; }
 };
 /// "linear", "convolution", "classifier", "attention", "interaction".
 const char* to_string(Product::Kind kind);
@@ -79,11 +93,15 @@ struct Norm {
 
 /// Work of forward and backward between products that is neither a norm nor a product's epilogue. rotary: the first
 /// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width); gelu: by
-/// erf, (rows, width). bags: of `heads` tables, `seq` indices for each of `batch` samples, of rows of `width`.
+/// erf, (rows, width). bags: of `heads` tables, `seq` indices for each of `batch` samples, of rows of `width`. Of images:
+/// windows of max_pool and average_pool over (batch, image, channels), kernel 0 the whole image; concatenation: `width`
+/// channels become some of the `channels` of another.
 struct Elementwise {
-  enum class Kind { rotary, swiglu, gelu, bags } kind = Kind::rotary;
+  enum class Kind { rotary, swiglu, gelu, bags, max_pool, average_pool, concatenation } kind = Kind::rotary;
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
   std::int64_t rows = 0, width = 0;
+  Product::PerAxis image = 0, kernel = 0, stride = 1, padding = 0;  // image: its extents
+  std::int64_t channels = 0;
 };
 
 /// An optimizer's settings; models/optimizers runs it.
@@ -146,6 +164,8 @@ class NetworkShape {
   virtual std::vector<Elementwise> elementwise(std::int64_t /*micro_batch*/, std::int64_t /*seq_len*/) const {
     return {};
   }
+  /// Why it does not train on micro-batches of this size, with what does; empty where it does.
+  virtual std::string why_no_micro_batch(std::int64_t /*micro_batch*/) const { return {}; }
   /// The published recipe, for runs at the network's default micro-batch.
   virtual OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const = 0;
   /// One line for people: "12 layers, width 768, 12 heads, vocabulary 50257".

@@ -18,6 +18,8 @@ namespace tw::models {
 struct Family {
   std::vector<NetworkDescription> networks;  ///< in the order of `trainwatt models`
   std::vector<TaskDescription> tasks;        ///< with a target, of these networks
+  /// Of a family whose networks are described by files, under the family's name: reads one (described.hpp). Else null.
+  NetworkDescription (*of_layers)(const std::string& json) = nullptr;
 };
 
 /// Each line of families.def, by name.

@@ -83,6 +83,7 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
     case DataKind::tokens:
       break;
     case DataKind::masked_tokens:
+    case DataKind::segmented_images:
       return std::numeric_limits<double>::quiet_NaN();
     case DataKind::images:
       return grating_error(data.image_size, data.image_channels, data.classes);

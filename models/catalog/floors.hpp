@@ -37,7 +37,8 @@ double click_error(std::int64_t votes);
 
 /// The floor of held-out samples, exact whatever the seed. Tokens: the least expected loss, in nats a token: the
 /// entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one before
-/// it is hidden). Images, clicks: the error of the best classifier. Masked tokens: NaN, not known; no task uses them.
+/// it is hidden). Images, clicks: the error of the best classifier. Masked tokens and segmented images: NaN, not known;
+/// no task uses them.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
 }  // namespace tw::models

@@ -47,7 +47,7 @@ LeastMemory least_memory(const NetworkDescription& network, const std::string& p
   if (recomputed_layers > 0)
     least.activations -= input_elements(network.shape->products(micro_batch, seq_len, recomputed_layers));
   // Where all layers are recomputed, the head alone is left.
-  if (recomputed_layers >= layer_count(network)) least.activations = 0;
+  if (recomputed_layers > 0 && recomputed_layers >= layer_count(network)) least.activations = 0;
   least.activations *= element;
   return least;
 }

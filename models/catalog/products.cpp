@@ -11,9 +11,10 @@ namespace {
 bool same_shape(const Product& a, const Product& b) {
   return a.kind == b.kind && a.rows == b.rows && a.in_features == b.in_features && a.out_features == b.out_features &&
          a.batch == b.batch && a.height == b.height && a.width == b.width && a.in_channels == b.in_channels &&
-         a.out_channels == b.out_channels && a.kernel == b.kernel && a.stride == b.stride && a.padding == b.padding &&
-         a.seq == b.seq && a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim &&
-         a.causal == b.causal && a.beside_fp8 == b.beside_fp8 && a.backward_input == b.backward_input;
+         a.out_channels == b.out_channels && a.groups == b.groups && a.kernel == b.kernel && a.stride == b.stride &&
+         a.padding == b.padding && a.seq == b.seq && a.heads == b.heads && a.kv_heads == b.kv_heads &&
+         a.head_dim == b.head_dim && a.causal == b.causal && a.beside_fp8 == b.beside_fp8 &&
+         a.backward_input == b.backward_input;
 }
 
 }  // namespace
@@ -40,8 +41,8 @@ double Product::forward_flops() const {
       forward = 2.0 * static_cast<double>(rows) * static_cast<double>(in_features) * static_cast<double>(out_features);
       break;
     case Kind::convolution:
-      forward = 2.0 * static_cast<double>(batch) * static_cast<double>(out_height() * out_width() * kernel * kernel) *
-                static_cast<double>(in_channels * out_channels);
+      forward = 2.0 * static_cast<double>(batch) * static_cast<double>(out_height() * out_width() * kernel.area()) *
+                static_cast<double>(in_channels / groups * out_channels);
       break;
     case Kind::attention:
       // q·kᵀ and p·v are 2·T²·C each; a causal mask leaves half of both.

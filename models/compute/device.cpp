@@ -163,21 +163,36 @@ DType checked(const Check& check, const BatchNormBackward& args) {
   return type;
 }
 
-/// Extents after pooling; checks that each window holds at least one element.
-Dims pooled(const Check& check, const Dims& image, int kernel, int stride, int padding) {
+/// Windows along one axis of `extent`; checks that each holds at least one element.
+std::int64_t windows(const Check& check, const char* overhang, std::int64_t extent, int kernel, int stride,
+                     int padding) {
   check.at_least("kernel", kernel, 1);
   check.at_least("stride", stride, 1);
   check.at_least("padding", padding, 0);
   check.at_least("half the kernel less the padding", kernel / 2 - padding, 0);
-  check.at_least("height + 2·padding − kernel", image[1] + 2 * padding - kernel, 0);
-  check.at_least("width + 2·padding − kernel", image[2] + 2 * padding - kernel, 0);
-  return {image[0], (image[1] + 2 * padding - kernel) / stride + 1, (image[2] + 2 * padding - kernel) / stride + 1,
-          image[3]};
+  check.at_least(overhang, extent + 2 * padding - kernel, 0);
+  return (extent + 2 * padding - kernel) / stride + 1;
+}
+
+/// Extents after pooling.
+template <class Args>
+Dims pooled(const Check& check, const Dims& image, const Args& args) {
+  return {
+      image[0],
+      windows(check, "height + 2·padding − kernel", image[1], args.kernel.height, args.stride.height,
+              args.padding.height),
+      windows(check, "width + 2·padding − kernel", image[2], args.kernel.width, args.stride.width, args.padding.width),
+      image[3]};
+}
+template <class Args>
+Dims average_pooled(const Check& check, const Dims& image, const Args& args) {
+  if (args.kernel == 0) return {image[0], image[3]};
+  return pooled(check, image, args);
 }
 
 DType checked(const Check& check, const MaxPoolForward& args) {
   const DType type = check.activation("x", args.x, 4);
-  const Dims out = pooled(check, args.x.dims, args.kernel, args.stride, args.padding);
+  const Dims out = pooled(check, args.x.dims, args);
   check.has("y", args.y, type, out);
   check.apart("y", args.y, "x", args.x);
   check.has("argmax", args.argmax, DType::int32, out);
@@ -186,7 +201,7 @@ DType checked(const Check& check, const MaxPoolForward& args) {
 
 DType checked(const Check& check, const MaxPoolBackward& args) {
   const DType type = check.activation("dx", args.dx, 4);
-  const Dims out = pooled(check, args.dx.dims, args.kernel, args.stride, args.padding);
+  const Dims out = pooled(check, args.dx.dims, args);
   check.has("dy", args.dy, type, out);
   check.apart("dx", args.dx, "dy", args.dy);
   check.has("argmax", args.argmax, DType::int32, out);
@@ -195,15 +210,32 @@ DType checked(const Check& check, const MaxPoolBackward& args) {
 
 DType checked(const Check& check, const AveragePoolForward& args) {
   const DType type = check.activation("x", args.x, 4);
-  check.has("y", args.y, type, {args.x.dims[0], args.x.dims[3]});
+  check.has("y", args.y, type, average_pooled(check, args.x.dims, args));
   check.apart("y", args.y, "x", args.x);
   return type;
 }
 
 DType checked(const Check& check, const AveragePoolBackward& args) {
   const DType type = check.activation("dx", args.dx, 4);
-  check.has("dy", args.dy, type, {args.dx.dims[0], args.dx.dims[3]});
+  check.has("dy", args.dy, type, average_pooled(check, args.dx.dims, args));
   check.apart("dx", args.dx, "dy", args.dy);
+  return type;
+}
+
+DType checked(const Check& check, const CopyChannels& args) {
+  const DType type = check.activation("x", args.x);
+  const int last = args.x.dims.rank() - 1;
+  check.has_rank("y", args.y, type, args.x.dims.rank());
+  for (int axis = 0; axis < last; ++axis) {
+    if (args.y.dims[axis] != args.x.dims[axis])
+      check.fail("y", "the extents of x, " + args.x.dims.str() + ", but for the last", args.y.dims.str());
+  }
+  check.at_least("count", args.count, 1);
+  check.at_least("from", args.from, 0);
+  check.at_least("to", args.to, 0);
+  check.at_least("channels of x behind those copied", args.x.dims[last] - args.from - args.count, 0);
+  check.at_least("channels of y behind those copied", args.y.dims[last] - args.to - args.count, 0);
+  check.apart("y", args.y, "x", args.x);
   return type;
 }
 

@@ -174,7 +174,7 @@ class ConvolutionPlan : public WeightPlan {
   void backward_weights(Stream& stream, const ConvolutionBackwardWeights& args);
 
  protected:
-  void check_weight(const Tensor& weight) const override;  // T (out, kernel, kernel, in)
+  void check_weight(const Tensor& weight) const override;  // T, as shape().weight()
   virtual void do_forward(Stream&, const ConvolutionForward&) = 0;
   virtual void do_backward_input(Stream&, const ConvolutionBackwardInput&) = 0;
   virtual void do_backward_weights(Stream&, const ConvolutionBackwardWeights&) = 0;

@@ -12,6 +12,8 @@ const char* to_string(Op op) {
   return names[static_cast<std::size_t>(op)];
 }
 
+std::string PerAxis::str() const { return std::to_string(height) + "x" + std::to_string(width); }
+
 const char* to_string(Math math) {
   static constexpr const char* names[] = {"standard", "tf32", "bf16", "fp8"};
   return names[static_cast<std::size_t>(math)];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "models/compute/tensor.hpp"
 
@@ -40,6 +41,18 @@ struct StepScalars {
 struct DecaySegment {
   std::int64_t begin = 0, end = 0;
   float weight_decay = 0;
+};
+
+/// Along the height and the width of an image; one number is both.
+struct PerAxis {
+  int height = 0, width = 0;
+  constexpr PerAxis() = default;
+  constexpr PerAxis(int both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor): as a number
+  constexpr PerAxis(int the_height, int the_width) : height(the_height), width(the_width) {}
+  constexpr std::int64_t area() const { return std::int64_t{height} * width; }
+  /// "3x3"
+  std::string str() const;
+  bool operator==(const PerAxis&) const = default;
 };
 
 /// Linear plans fuse `gelu` (its tanh form); gelu_erf, tanh and relu are operators of their own (ActivationForward).
@@ -120,23 +133,32 @@ struct BatchNormBackward {
 };
 struct MaxPoolForward {
   Tensor x;                     // T (batch, height, width, channels)
-  int kernel = 3, stride = 2, padding = 1;
+  PerAxis kernel = 3, stride = 2, padding = 1;
   Tensor y;                     // T (batch, out_height, out_width, channels), out: (in + 2·padding − kernel)/stride + 1
-  Tensor argmax;                // int32, as y: kh·kernel + kw of the first maximum inside its window
+  Tensor argmax;                // int32, as y: kh·kernel.width + kw of the first maximum inside its window
 };
 struct MaxPoolBackward {
   Tensor dy;                    // T (batch, out_height, out_width, channels)
   Tensor argmax;                // int32, as dy
-  int kernel = 3, stride = 2, padding = 1;
+  PerAxis kernel = 3, stride = 2, padding = 1;
   Tensor dx;                    // T (batch, height, width, channels); overwritten
 };
-struct AveragePoolForward {     // global: mean over height and width
+struct AveragePoolForward {     // mean over windows, or over the whole image; padding counts as zeros
   Tensor x;                     // T (batch, height, width, channels)
-  Tensor y;                     // T (batch, channels)
+  Tensor y;                     // T (batch, out_height, out_width, channels), as of MaxPoolForward;
+                                // of the whole image: T (batch, channels)
+  PerAxis kernel = 0;           ///< 0: the whole image, without stride and padding
+  PerAxis stride = 1, padding = 0;
 };
 struct AveragePoolBackward {
-  Tensor dy;                    // T (batch, channels)
-  Tensor dx;                    // T (batch, height, width, channels)
+  Tensor dy;                    // T, as y
+  Tensor dx;                    // T (batch, height, width, channels); overwritten
+  PerAxis kernel = 0, stride = 1, padding = 0;  ///< as in forward
+};
+struct CopyChannels {           // y[.., to + c] = x[.., from + c] for c in [0, count): joins tensors along their
+                                // channels (one call for each), and splits them
+  Tensor x, y;                  // T, equal extents but for the last axis; y's other channels are left as they are
+  std::int64_t from = 0, to = 0, count = 0;
 };
 struct Rotary {                 // rotary positions (arXiv 2104.09864), rotate-half form: of each head of a position,
                                 // the pair (i, i + head_dim/2) is turned by the angle of that position and frequency i
@@ -300,20 +322,27 @@ struct LinearBackwardWeights {  // dW = dyᵀ·x, db = Σ_rows dy
   bool accumulate = false;
 };
 
-struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no groups, no dilation
+struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no dilation
   std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
-  int kernel = 1, stride = 1, padding = 0;
+  PerAxis kernel = 1, stride = 1, padding = 0;
   DType dtype = DType::float32;
   Math math = Math::standard;   ///< not fp8
-  std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
-  std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+  /// Divides in_channels and out_channels. Output channels [g·out/groups, (g+1)·out/groups) see input channels
+  /// [g·in/groups, (g+1)·in/groups).
+  std::int64_t groups = 1;
+
+  std::int64_t out_height() const { return (height + 2 * padding.height - kernel.height) / stride.height + 1; }
+  std::int64_t out_width() const { return (width + 2 * padding.width - kernel.width) / stride.width + 1; }
+  Dims in() const { return {batch, height, width, in_channels}; }                 ///< of x
+  Dims out() const { return {batch, out_height(), out_width(), out_channels}; }  ///< of y
+  Dims weight() const { return {out_channels, kernel.height, kernel.width, in_channels / groups}; }
   bool operator==(const ConvolutionShape&) const = default;
 };
 struct ConvolutionForward { Tensor x, y; };         // T (batch, h, w, in), (batch, oh, ow, out)
 struct ConvolutionBackwardInput { Tensor dy, dx; };  // dx overwritten
 struct ConvolutionBackwardWeights {
   Tensor x, dy;
-  Tensor d_weight;              // float32 (out, kernel, kernel, in)
+  Tensor d_weight;              // float32 (out, kernel height, kernel width, in / groups)
   bool accumulate = false;
 };
 
@@ -345,18 +374,20 @@ struct AttentionBackward {
   Tensor d_qkv;                 // T, as qkv
 };
 
-struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = mean over rows of label-smoothed cross-entropy
+struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = loss_weight · mean over rows of the label-smoothed
+                                // cross-entropy
   std::int64_t rows = 0, in_features = 0, classes = 0;
   float label_smoothing = 0;    ///< ε: the target is (1−ε)·onehot + ε/classes (arXiv 1512.00567 §7; PyTorch)
   DType dtype = DType::float32;
   Math math = Math::standard;
+  float loss_weight = 1;        ///< above 0: what this loss counts in a sum of several
   bool operator==(const ClassifierShape&) const = default;
 };
 struct ClassifierForwardBackward {
   Tensor x;                     // T (rows, in)
   Tensor targets;               // int32 (rows), in [0, classes)
   Tensor bias;                  // T (classes); optional
-  Tensor loss;                  // float32 (1): mean loss of these rows, overwritten
+  Tensor loss;                  // float32 (1): loss of these rows, overwritten
   Tensor correct;               // int32 (1); optional: rows whose arg max (first of equals) is the target, overwritten
   bool backward = true;         ///< false: loss only (evaluation); the fields below are then ignored
   Tensor dx;                    // T (rows, in)

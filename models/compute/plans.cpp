@@ -1,4 +1,5 @@
 // The checked public half of the plans.
+#include <algorithm>
 #include <utility>
 
 #include "models/compute/checks.hpp"
@@ -19,10 +20,6 @@ void check_dtype(const Check& check, DType dtype) {
 void check_counts(std::initializer_list<Dims> operands) {
   for (const Dims& dims : operands) static_cast<void>(dims.count());
 }
-
-Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
 
 }  // namespace
 
@@ -117,26 +114,33 @@ ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) 
   check_positive(check, {{"shape.batch", shape.batch},
                          {"shape.in_channels", shape.in_channels},
                          {"shape.out_channels", shape.out_channels},
-                         {"shape.kernel", shape.kernel},
-                         {"shape.stride", shape.stride},
+                         {"shape.groups", shape.groups},
+                         {"shape.kernel", std::min(shape.kernel.height, shape.kernel.width)},
+                         {"shape.stride", std::min(shape.stride.height, shape.stride.width)},
                          {"shape.height", shape.height},
                          {"shape.width", shape.width}});
-  check.at_least("shape.padding", shape.padding, 0);
-  check.at_least("shape.height + 2·padding − kernel", shape.height + 2 * shape.padding - shape.kernel, 0);
-  check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding - shape.kernel, 0);
-  check_counts({image_in(shape), image_out(shape), kernel_dims(shape)});
+  check.at_least("shape.padding", std::min(shape.padding.height, shape.padding.width), 0);
+  check.at_least("shape.height + 2·padding − kernel", shape.height + 2 * shape.padding.height - shape.kernel.height, 0);
+  check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding.width - shape.kernel.width, 0);
+  for (const std::int64_t channels : {shape.in_channels, shape.out_channels}) {
+    if (channels % shape.groups != 0) {
+      check.fail("shape.groups", "a divisor of the " + std::to_string(channels) + " channels",
+                 std::to_string(shape.groups));
+    }
+  }
+  check_counts({shape.in(), shape.out(), shape.weight()});
   check_dtype(check, shape.dtype);
   require_math(device, Op::convolution_forward, shape.dtype, shape.math);
 }
 
 void ConvolutionPlan::check_weight(const Tensor& weight) const {
-  Check(Op::convolution_forward).has("weight", weight, shape_.dtype, kernel_dims(shape_));
+  Check(Op::convolution_forward).has("weight", weight, shape_.dtype, shape_.weight());
 }
 
 void ConvolutionPlan::forward(Stream& stream, const ConvolutionForward& args) {
   const Check check(Op::convolution_forward);
-  check.has("x", args.x, shape_.dtype, image_in(shape_));
-  check.has("y", args.y, shape_.dtype, image_out(shape_));
+  check.has("x", args.x, shape_.dtype, shape_.in());
+  check.has("y", args.y, shape_.dtype, shape_.out());
   check.apart("y", args.y, "x", args.x);
   check_ready(Op::convolution_forward);
   charge(device(), stream, Op::convolution_forward, [&] { do_forward(stream, args); });
@@ -144,8 +148,8 @@ void ConvolutionPlan::forward(Stream& stream, const ConvolutionForward& args) {
 
 void ConvolutionPlan::backward_input(Stream& stream, const ConvolutionBackwardInput& args) {
   const Check check(Op::convolution_backward_input);
-  check.has("dy", args.dy, shape_.dtype, image_out(shape_));
-  check.has("dx", args.dx, shape_.dtype, image_in(shape_));
+  check.has("dy", args.dy, shape_.dtype, shape_.out());
+  check.has("dx", args.dx, shape_.dtype, shape_.in());
   check.apart("dx", args.dx, "dy", args.dy);
   check_ready(Op::convolution_backward_input);
   charge(device(), stream, Op::convolution_backward_input, [&] { do_backward_input(stream, args); });
@@ -153,9 +157,9 @@ void ConvolutionPlan::backward_input(Stream& stream, const ConvolutionBackwardIn
 
 void ConvolutionPlan::backward_weights(Stream& stream, const ConvolutionBackwardWeights& args) {
   const Check check(Op::convolution_backward_weights);
-  check.has("x", args.x, shape_.dtype, image_in(shape_));
-  check.has("dy", args.dy, shape_.dtype, image_out(shape_));
-  check.has("d_weight", args.d_weight, DType::float32, kernel_dims(shape_));
+  check.has("x", args.x, shape_.dtype, shape_.in());
+  check.has("dy", args.dy, shape_.dtype, shape_.out());
+  check.has("d_weight", args.d_weight, DType::float32, shape_.weight());
   charge(device(), stream, Op::convolution_backward_weights, [&] { do_backward_weights(stream, args); });
 }
 
@@ -210,6 +214,7 @@ ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : W
   if (!(shape.label_smoothing >= 0 && shape.label_smoothing < 1)) {
     check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));
   }
+  if (!(shape.loss_weight > 0)) check.fail("shape.loss_weight", "a value above 0", std::to_string(shape.loss_weight));
   check_dtype(check, shape.dtype);
   require_math(device, Op::classifier, shape.dtype, shape.math);
 }

@@ -16,7 +16,7 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
   target_memory_ = Buffer(device, targets_.bytes());
   inputs_.data = input_memory_.data();
   targets_.data = target_memory_.data();
-  if (device.generates_samples() && samples_.masked() == nullptr && samples_.clicks() == nullptr) {
+  if (device.generates_samples() && (samples_.images() != nullptr || samples_.tokens() != nullptr)) {
     const std::vector<std::int32_t> table = samples_.images() ? samples_.images()->table() : samples_.tokens()->table();
     table_ = Buffer(device, table.size() * sizeof(std::int32_t));
     const std::unique_ptr<Stream> stream = device.create_stream();

@@ -11,7 +11,7 @@
 namespace tw::models {
 
 /// One micro-batch's room in device memory, filled in the order of a stream: by the device itself where it generates
-/// samples (but no masked ones, and no clicks), else by the host, which copies them. On an asynchronous device it does
+/// samples (tokens and images with one label), else by the host, which copies them. On an asynchronous device it does
 /// so in two buffers and waits only for the older one. The numbers are the same.
 class BatchLoader {
  public:

@@ -4,6 +4,7 @@
 
 #include "models/data/image_source.hpp"
 #include "models/data/masked_source.hpp"
+#include "models/data/segmented_source.hpp"
 
 namespace tw::models {
 namespace {
@@ -26,6 +27,7 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
     case DataKind::clicks:
       return Tensor{nullptr, DType::int32, {click_layout(data, micro_batch, ranks).inputs()}};
     case DataKind::images:
+    case DataKind::segmented_images:
       return Tensor{nullptr, precision, {micro_batch, data.image_size, data.image_size, data.image_channels}};
   }
   return Tensor{nullptr, DType::int32, {micro_batch, seq_len}};
@@ -37,6 +39,10 @@ Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int6
       return Tensor{nullptr, DType::int32, {Dims{micro_batch, seq_len}.count()}};
     case DataKind::masked_tokens:
       return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.gathered()}};
+    case DataKind::segmented_images: {
+      const std::int64_t size = network.data().image_size;
+      return Tensor{nullptr, DType::int32, {Dims{micro_batch, size, size}.count()}};
+    }
     case DataKind::images:
     case DataKind::clicks:
       break;
@@ -74,6 +80,9 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
     case DataKind::images:
       images_ = std::make_unique<ImageSource>(data.image_size, data.image_channels, data.classes, seed);
       break;
+    case DataKind::segmented_images:
+      segmented_ = std::make_unique<SegmentedSource>(data.image_size, data.image_channels, data.classes, seed);
+      break;
   }
 }
 
@@ -95,6 +104,10 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inpu
   if (clicks_) {
     clicks_->fill(split, first_sample, layout_, placement_, share_.rank, static_cast<std::int32_t*>(inputs), targets,
                   threads_);
+    return;
+  }
+  if (segmented_) {
+    segmented_->fill(split, first_sample, inputs_, inputs, targets, threads_);
     return;
   }
   if (masked_) {

@@ -14,6 +14,7 @@ namespace tw::models {
 
 class ImageSource;
 class MaskedSource;
+class SegmentedSource;
 
 /// Which part of a global batch a rank makes. Only clicks depend on it: indices are those of the tables that it holds.
 struct DataShare {
@@ -28,10 +29,10 @@ class SyntheticData {
   ~SyntheticData();
 
   /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
-  /// channels); masked tokens, clicks: int32, all of MaskedLayout's or ClickLayout's.
+  /// channels), segmented ones too; masked tokens, clicks: int32, all of MaskedLayout's or ClickLayout's.
   static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                              std::int64_t seq_len, int ranks = 1);
-  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's.
+  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's; segmented images: (batch·size·size).
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
   /// Of these, what `correct` of an evaluation counts: all but the labels of next sentences.
@@ -43,11 +44,12 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
-  /// The source of tokens, of images, of masked tokens or of clicks; the others are null.
+  /// The source of tokens, of images, of masked tokens, of clicks or of segmented images; the others are null.
   const TokenSource* tokens() const { return tokens_.get(); }
   const ImageSource* images() const { return images_.get(); }
   const MaskedSource* masked() const { return masked_.get(); }
   const ClickSource* clicks() const { return clicks_.get(); }
+  const SegmentedSource* segmented() const { return segmented_.get(); }
 
  private:
   Tensor inputs_, targets_;
@@ -60,6 +62,7 @@ class SyntheticData {
   DataShare share_;
   TablePlacement placement_;  // of clicks
   ClickLayout layout_;
+  std::unique_ptr<SegmentedSource> segmented_;
   std::vector<std::byte> input_memory_;
   std::vector<std::int32_t> target_memory_, sequence_;
 };

@@ -1,7 +1,9 @@
 // What the blocks of all families share: helpers, and blocks that more than one family is made of.
 #pragma once
 
+#include <iterator>
 #include <memory>
+#include <vector>
 
 #include "models/network/network.hpp"
 
@@ -15,6 +17,32 @@ inline void announce(const BlockRun& run, int last, int first) {
   if (!run.gradient_ready) return;
   for (int index = last; index >= first; --index) run.gradient_ready(index);
 }
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// The gradient of a tensor that several operators read: the first to report writes it, the others add to it by way of
+/// `spare`, which is as large.
+class GradientSum {
+ public:
+  GradientSum(Device& device, Tensor gradient, const Tensor& spare)
+      : device_(&device), gradient_(gradient), spare_(spare.slice(0, gradient.dims)) {}
+  const Tensor& tensor() const { return gradient_; }
+  /// write(target) overwrites it.
+  template <class Write>
+  void add(BlockRun& run, Write&& write) {
+    write(written_ ? spare_ : gradient_);
+    if (written_) device_->add(run.stream, {gradient_, spare_, gradient_});
+    written_ = true;
+  }
+
+ private:
+  Device* device_;
+  Tensor gradient_, spare_;
+  bool written_ = false;
+};
 
 /// What a classifier's backward writes; d_bias is absent without a bias.
 struct ClassifierGradients {
@@ -50,7 +78,12 @@ inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const
   classify(run, plan, x, bias, gradients, {run.targets, run.loss, run.correct});
 }
 
+struct PooledHeadOptions {
+  double stddev = 0.01;       ///< of the weight at the start; the bias is 0
+  bool other_losses = false;  ///< blocks in front have losses too (BlockRun::loss)
+};
 /// Global average pool of `input` (batch, height, width, channels) and the classifier, as torchvision names it: "fc".
-std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label_smoothing, Precision precision);
+std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label_smoothing, Precision precision,
+                                   const PooledHeadOptions& options = {});
 
 }  // namespace tw::models

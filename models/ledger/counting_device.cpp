@@ -13,7 +13,8 @@ std::string shape_of(const LinearShape& s) {
 }
 std::string shape_of(const ConvolutionShape& s) {
   return text(s.batch) + " x " + text(s.height) + " x " + text(s.width) + " x " + text(s.in_channels) + " -> " +
-         text(s.out_channels) + ", kernel " + text(s.kernel) + ", stride " + text(s.stride);
+         text(s.out_channels) + ", kernel " + s.kernel.str() + ", stride " + s.stride.str() +
+         (s.groups > 1 ? ", " + text(s.groups) + " groups" : "");
 }
 std::string shape_of(const AttentionShape& s) {
   return text(s.batch) + " x " + text(s.seq) + " tokens, " + text(s.heads) + " heads of " + text(s.head_dim) +

@@ -20,8 +20,8 @@ double operand(const Tensor& tensor, Math math) { return math == Math::fp8 ? num
 
 double flops(const LinearShape& s) { return 2 * number(s.rows) * number(s.in_features) * number(s.out_features); }
 double flops(const ConvolutionShape& s) {
-  return 2 * number(s.batch) * number(s.out_height() * s.out_width()) * number(s.kernel * s.kernel) *
-         number(s.in_channels) * number(s.out_channels);
+  return 2 * number(s.batch) * number(s.out_height() * s.out_width()) * number(s.kernel.area()) *
+         number(s.in_channels / s.groups) * number(s.out_channels);
 }
 double pairs(const Tensor& places) { return number(places.count() * (places.count() + 1) / 2); }
 double flops(const AttentionShape& s) {
@@ -158,6 +158,10 @@ Traffic traffic(const AveragePoolBackward& a) { return moved({a.dy}, {a.dx}); }
 Traffic traffic(const Rotary& a) {
   const double turned = bytes(a.x) * number(a.rotated) / number(a.x.dims[2]);
   return {turned + rows_bytes(a.table, a.x.dims[1]), turned, 0};
+}
+Traffic traffic(const CopyChannels& a) {
+  const double copied = bytes(a.x) * number(a.count) / number(a.x.dims[a.x.dims.rank() - 1]);
+  return {copied, copied, 0};
 }
 Traffic traffic(const SwigluForward& a) { return moved({a.x}, {a.y}); }
 Traffic traffic(const SwigluBackward& a) { return moved({a.x, a.dy}, {a.dx}); }

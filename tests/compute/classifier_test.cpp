@@ -15,6 +15,7 @@ struct Options {
   bool bias = false, accumulate = false, backward = true, correct = true;
   float smoothing = 0;
   Math math = Math::standard;
+  float weight = 1;
 };
 
 /// The cuda device stores a row's logits as T, as frameworks do.
@@ -22,7 +23,7 @@ int logit_roundings(const Device& device) { return device.info().kind == DeviceK
 
 Case classifier(DType type, std::int64_t rows, std::int64_t in, std::int64_t classes, Options options) {
   return [=](Lab& lab) {
-    ClassifierShape shape{rows, in, classes, options.smoothing, type, options.math};
+    ClassifierShape shape{rows, in, classes, options.smoothing, type, options.math, options.weight};
     const auto plan = lab.device.plan(shape);
     const double scale = 1 / std::sqrt(static_cast<double>(in));  // logits of standard deviation 1
     plan->bind(lab.in(type, {classes, in}, normal(classes * in, 2, scale)));
@@ -55,7 +56,8 @@ TEST_P(Classifier, FollowsReference) {
     SCOPED_TRACE(s.str());
     for (const Options options :
          {Options{}, Options{.bias = true, .smoothing = 0.1f}, Options{.bias = true, .accumulate = true},
-          Options{.accumulate = true, .smoothing = 0.1f}, Options{.bias = true, .backward = false}}) {
+          Options{.accumulate = true, .smoothing = 0.1f}, Options{.bias = true, .smoothing = 0.1f, .weight = 0.4f},
+          Options{.bias = true, .backward = false}}) {
       compare(device(), Op::classifier, dtype(), classifier(dtype(), s[0], s[1], s[2], options));
     }
   }

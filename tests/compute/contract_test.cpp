@@ -43,16 +43,30 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                }),
                {"convolution", "kernel", "-1"});
   expect_names(usage_error([&] {
+                 device().plan(ConvolutionShape{1, 2, 9, 1, 1, {1, 7}, 1, {0, -1}, dtype()});
+               }),
+               {"convolution", "padding", "-1"});
+  expect_names(usage_error([&] {
+                 device().plan(ConvolutionShape{1, 2, 2, 6, 4, 1, 1, 0, dtype(), Math::standard, 3});
+               }),
+               {"convolution", "groups", "4 channels", "3"});
+  expect_names(usage_error([&] {
                  device().plan(LinearShape{2, 3, 4, dtype(), Activation::tanh});
                }),
                {"linear", "activation", "tanh"});
   expect_names(usage_error([&] { device().plan(AttentionShape{1, 0, 2, 8, true, dtype()}); }), {"attention", "seq"});
-  expect_names(usage_error([&] { device().plan(AttentionShape{1, 4, 6, 8, true, dtype(), Math::standard, 4}); }),
+  expect_names(usage_error([&] {
+                 device().plan(AttentionShape{1, 4, 6, 8, true, dtype(), Math::standard, 4});
+               }),
                {"attention", "kv_heads", "6", "4"});
   expect_names(usage_error([&] {
                  device().plan(ClassifierShape{1, 2, 3, 1.5f, dtype()});
                }),
                {"classifier", "label_smoothing", "1.5"});
+  expect_names(usage_error([&] {
+                 device().plan(ClassifierShape{1, 2, 3, 0, dtype(), Math::standard, 0});
+               }),
+               {"classifier", "loss_weight", "0"});
 }
 
 TEST(Dims, CountIsChecked) {
@@ -273,6 +287,20 @@ TEST_P(Contract, OperatorErrors) {
                  d.average_pool_backward(stream, {row, image});
                }),
                {"average_pool_backward", "dy", "(1, 2)"});
+  expect_names(usage_error([&] {
+                 d.average_pool_forward(stream, {image, row, {3, 1}, 1, {1, 0}});
+               }),
+               {"average_pool_forward", "y", "(1, 4, 4, 2)"});
+  expect_names(usage_error([&] {
+                 d.average_pool_backward(stream, {image, image, {3, 1}, 1, {2, 0}});
+               }),
+               {"average_pool_backward", "padding"});
+  expect_names(usage_error([&] {
+                 d.copy_channels(stream, {a, c, 0, 0, 1});
+               }),
+               {"copy_channels", "y", "(4, 6)", "(6, 4)"});
+  expect_names(usage_error([&] { d.copy_channels(stream, {a, b, 4, 0, 3}); }), {"copy_channels", "channels of x"});
+  expect_names(usage_error([&] { d.copy_channels(stream, {a, a, 0, 0, 3}); }), {"copy_channels", "y", "apart"});
   const Tensor tokens = lab.in({1, 4}, Ints{0, 1, 2, 3}), embedded = lab.out("embedded", type, {1, 4, 6});
   expect_names(usage_error([&] {
                  d.embedding_forward(stream, {tokens, a, a.slice(0, {3, 6}), embedded});

@@ -11,9 +11,26 @@ TW_DEVICE_SUITE(Convolution);
 
 // batch, height, width, in, out, kernel, stride, padding. At most 147 products in a sum, for exactness in bf16.
 const std::vector<ConvolutionShape> shapes = {
-    {1, 1, 1, 1, 1, 1, 1, 0},   {2, 7, 5, 3, 17, 3, 1, 1},  {1, 9, 9, 16, 8, 3, 2, 1}, {2, 15, 13, 3, 16, 7, 2, 3},
-    {2, 8, 8, 32, 64, 1, 1, 0}, {2, 7, 7, 33, 31, 1, 2, 0}, {2, 8, 6, 4, 5, 3, 2, 1},  {1, 3, 3, 1, 3, 3, 1, 0},
-    {3, 17, 1, 2, 33, 3, 1, 1}, {1, 31, 33, 3, 8, 5, 3, 2},
+    {1, 1, 1, 1, 1, 1, 1, 0},
+    {2, 7, 5, 3, 17, 3, 1, 1},
+    {1, 9, 9, 16, 8, 3, 2, 1},
+    {2, 15, 13, 3, 16, 7, 2, 3},
+    {2, 8, 8, 32, 64, 1, 1, 0},
+    {2, 7, 7, 33, 31, 1, 2, 0},
+    {2, 8, 6, 4, 5, 3, 2, 1},
+    {1, 3, 3, 1, 3, 3, 1, 0},
+    {3, 17, 1, 2, 33, 3, 1, 1},
+    {1, 31, 33, 3, 8, 5, 3, 2},
+    // Kernel, stride and padding of each axis.
+    {2, 9, 8, 16, 8, {1, 7}, 1, {0, 3}},
+    {2, 9, 8, 16, 8, {7, 1}, 1, {3, 0}},
+    {1, 8, 9, 5, 7, {3, 1}, {2, 1}, {1, 0}},
+    {2, 7, 10, 8, 16, {2, 5}, {1, 3}, {0, 2}},
+    // Groups: several channels each, and one.
+    {2, 8, 7, 16, 32, 3, 1, 1, DType::float32, Math::standard, 4},
+    {1, 9, 9, 16, 16, 3, 2, 1, DType::float32, Math::standard, 16},
+    {2, 6, 6, 6, 9, {1, 3}, 1, {0, 1}, DType::float32, Math::standard, 3},
+    {2, 5, 5, 16, 8, 1, 1, 0, DType::float32, Math::standard, 2},
 };
 const std::vector<ConvolutionShape> large_shapes = {{1, 14, 14, 64, 64, 3, 1, 1}, {1, 14, 14, 64, 127, 3, 2, 1}};
 
@@ -24,9 +41,9 @@ struct Fill {
   }
 };
 
-Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
+Dims image_in(const ConvolutionShape& s) { return s.in(); }
+Dims image_out(const ConvolutionShape& s) { return s.out(); }
+Dims kernel(const ConvolutionShape& s) { return s.weight(); }
 
 std::unique_ptr<ConvolutionPlan> ready_plan(Lab& lab, const ConvolutionShape& s, Fill fill) {
   auto plan = lab.device.plan(s);
@@ -62,8 +79,8 @@ Case backward_weights(const ConvolutionShape& s, bool accumulate, Fill fill) {
 }
 
 std::string text(const ConvolutionShape& s) {
-  return "x " + image_in(s).str() + ", w " + kernel(s).str() + ", stride " + std::to_string(s.stride) + ", padding " +
-         std::to_string(s.padding);
+  return "x " + image_in(s).str() + ", w " + kernel(s).str() + ", stride " + s.stride.str() + ", padding " +
+         s.padding.str() + ", " + std::to_string(s.groups) + " groups";
 }
 
 /// Exact for the small shapes, and within tolerance for all.
@@ -105,8 +122,9 @@ TEST_P(Convolution, BackwardWeightsAccumulates) {
 TEST_P(Convolution, Bf16ProductsFollowReference) {
   if (dtype() != DType::float32) return;  // it is how float32 is multiplied
   TW_NEEDS(Op::convolution_backward_weights);
-  for (ConvolutionShape s : {ConvolutionShape{2, 8, 8, 32, 64, 1, 1, 0}, ConvolutionShape{1, 14, 14, 64, 48, 3, 1, 1},
-                             ConvolutionShape{2, 15, 13, 3, 16, 7, 2, 3}}) {
+  for (ConvolutionShape s :
+       {ConvolutionShape{2, 8, 8, 32, 64, 1, 1, 0}, ConvolutionShape{1, 14, 14, 64, 48, 3, 1, 1},
+        ConvolutionShape{2, 15, 13, 3, 16, 7, 2, 3}, ConvolutionShape{1, 14, 14, 32, 48, {7, 1}, 1, {3, 0}}}) {
     s.math = Math::bf16;
     SCOPED_TRACE(text(s));
     const Fill normals{false};
@@ -152,6 +170,21 @@ TEST_P(Convolution, ByHand) {
   const Tensor y = lab.out("y", s.dtype, image_out(s));
   plan->forward(*lab.stream, {.x = lab.in(s.dtype, image_in(s), {1, 0, 0, 2}), .y = y});
   EXPECT_EQ(lab.read(y), (Floats{5 + 2 * 9, 4 + 2 * 8, 2 + 2 * 6, 1 + 2 * 5}));
+}
+
+TEST_P(Convolution, ByHandInGroups) {
+  TW_NEEDS(Op::convolution_forward);
+  Lab lab(device());
+  // Two groups of one channel; a kernel of one row and three columns, two columns apart.
+  ConvolutionShape s{1, 1, 4, 2, 2, {1, 3}, {1, 2}, {0, 1}};
+  s.groups = 2;
+  s.dtype = dtype();
+  const auto plan = device().plan(s);
+  plan->bind(lab.in(s.dtype, kernel(s), {1, 2, 3, 4, 5, 6}));
+  plan->refresh(*lab.stream);
+  const Tensor y = lab.out("y", s.dtype, image_out(s));
+  plan->forward(*lab.stream, {.x = lab.in(s.dtype, image_in(s), {1, 5, 2, 6, 3, 7, 4, 8}), .y = y});
+  EXPECT_EQ(lab.read(y), (Floats{2 * 1 + 3 * 2, 5 * 5 + 6 * 6, 1 * 2 + 2 * 3 + 3 * 4, 4 * 6 + 5 * 7 + 6 * 8}));
 }
 
 }  // namespace

@@ -51,11 +51,11 @@ TEST(Gradients, LinearWithGelu) {
 }
 
 TEST(Gradients, Convolution) {
-  for (const ConvolutionShape& s : {ConvolutionShape{2, 5, 6, 3, 4, 3, 1, 1}, ConvolutionShape{2, 6, 7, 2, 3, 3, 2, 1},
-                                    ConvolutionShape{1, 5, 5, 3, 2, 1, 2, 0}}) {
-    const Dims in{s.batch, s.height, s.width, s.in_channels},
-        out{s.batch, s.out_height(), s.out_width(), s.out_channels};
-    const Dims kernel{s.out_channels, s.kernel, s.kernel, s.in_channels};
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{2, 5, 6, 3, 4, 3, 1, 1}, ConvolutionShape{2, 6, 7, 2, 3, 3, 2, 1},
+        ConvolutionShape{1, 5, 5, 3, 2, 1, 2, 0}, ConvolutionShape{2, 5, 6, 2, 3, {1, 5}, {1, 2}, {0, 2}},
+        ConvolutionShape{2, 6, 5, 4, 6, {3, 1}, 1, {1, 0}, f32, Math::standard, 2}}) {
+    const Dims in = s.in(), out = s.out(), kernel = s.weight();
     const Floats x = grid_normal(in.count(), 1), w = grid_normal(kernel.count(), 2), c = grid_normal(out.count(), 3);
     struct Result {
       double loss;
@@ -114,7 +114,8 @@ TEST(Gradients, Classifier) {
     };
     const auto run = [&](const Floats& x_, const Floats& w_, const Floats& b_) {
       Lab lab(reference_device());
-      const auto plan = lab.device.plan(ClassifierShape{rows, in, classes, smoothing});
+      const auto plan = lab.device.plan(
+          ClassifierShape{rows, in, classes, smoothing, f32, Math::standard, smoothing > 0 ? 0.4f : 1.0f});
       plan->bind(lab.in(f32, {classes, in}, w_));
       plan->refresh(*lab.stream);
       const Tensor loss = lab.out("loss", f32, {1}), dx = lab.out("dx", f32, {rows, in}),
@@ -342,7 +343,8 @@ TEST(Gradients, Pools) {
   // A permutation of distinct values, 1/8 apart: no step of 2h reaches across.
   Floats x(static_cast<std::size_t>(s.count()));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 101 % x.size()) / 8;
-  const Floats c = grid_normal(max_out.count(), 1), c_mean = grid_normal(mean_out.count(), 2);
+  const Floats c = grid_normal(max_out.count(), 1), c_mean = grid_normal(mean_out.count(), 2),
+               c_joined = grid_normal(2 * 3 * 6 * 4, 4);
   const auto max_pool = [&](const Floats& x_, Floats* dx_values) {
     Lab lab(reference_device());
     const Tensor y = lab.out("y", f32, max_out), argmax = lab.out("argmax", DType::int32, max_out),
@@ -360,6 +362,25 @@ TEST(Gradients, Pools) {
     if (dx_values != nullptr) *dx_values = lab.read(dx);
     return weighted_sum(lab.read(y), c_mean);
   };
+  // Behind a join of two halves of the channels, the first of which are twice in it.
+  const auto average_windows = [&](const Floats& x_, Floats* dx_values) {
+    Lab lab(reference_device());
+    const Tensor x_t = lab.in(f32, s, x_), joined = lab.out("joined", f32, {2, 7, 6, 4}),
+                 y = lab.out("y", f32, {2, 3, 6, 4}), d_joined = lab.out("d_joined", f32, {2, 7, 6, 4}),
+                 dx = lab.out("dx", f32, s), part = lab.out("part", f32, s);
+    const PerAxis kernel{3, 5}, stride{2, 1}, padding{0, 2};
+    lab.device.copy_channels(*lab.stream, {x_t, joined, 0, 1, 3});
+    lab.device.copy_channels(*lab.stream, {x_t, joined, 0, 0, 1});
+    lab.device.average_pool_forward(*lab.stream, {joined, y, kernel, stride, padding});
+    const Tensor dy = lab.in(f32, {2, 3, 6, 4}, c_joined);
+    lab.device.average_pool_backward(*lab.stream, {dy, d_joined, kernel, stride, padding});
+    lab.device.copy_channels(*lab.stream, {d_joined, dx, 1, 0, 3});
+    lab.device.fill(*lab.stream, {part, 0});
+    lab.device.copy_channels(*lab.stream, {d_joined, part, 0, 0, 1});
+    lab.device.add(*lab.stream, {dx, part, dx});
+    if (dx_values != nullptr) *dx_values = lab.read(dx);
+    return weighted_sum(lab.read(y), c_joined);
+  };
   Floats gradient;
   max_pool(x, &gradient);
   check_gradient(
@@ -368,6 +389,9 @@ TEST(Gradients, Pools) {
   average_pool(small, &gradient);
   check_gradient(
       "average", small, [&](const Floats& v) { return average_pool(v, nullptr); }, gradient);
+  average_windows(small, &gradient);
+  check_gradient(
+      "windows of a join", small, [&](const Floats& v) { return average_windows(v, nullptr); }, gradient);
 }
 
 TEST(Gradients, Embedding) {

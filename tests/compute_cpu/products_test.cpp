@@ -158,9 +158,7 @@ TEST_P(Convolutions, AProductOfRowsIsTheConvolution) {
   for (const DType type : types_of(*device)) {
     ConvolutionShape s = GetParam();
     s.dtype = type;
-    const Index x_count = s.batch * s.height * s.width * s.in_channels;
-    const Index y_count = s.batch * s.out_height() * s.out_width() * s.out_channels;
-    const Index w_count = s.out_channels * s.kernel * s.kernel * s.in_channels;
+    const Index x_count = s.in().count(), y_count = s.out().count(), w_count = s.weight().count();
     for (const Op op : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
       ASSERT_EQ(convolves_by_product(s, op),
                 (s.kernel == 1 && s.padding == 0) || op == Op::convolution_backward_weights);
@@ -196,7 +194,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Convolutions,
                                          ConvolutionShape{2, 9, 9, 16, 32, 3, 1, 1, DType::float32},
                                          ConvolutionShape{2, 12, 12, 32, 16, 1, 1, 1, DType::float32},
                                          ConvolutionShape{5, 15, 14, 32, 16, 3, 2, 1, DType::float32},
-                                         ConvolutionShape{2, 17, 17, 3, 8, 7, 2, 3, DType::float32}));
+                                         ConvolutionShape{2, 17, 17, 3, 8, 7, 2, 3, DType::float32},
+                                         ConvolutionShape{2, 11, 9, 16, 32, {1, 7}, 1, {0, 3}, DType::float32},
+                                         ConvolutionShape{2, 11, 9, 16, 32, {3, 1}, {2, 1}, {1, 0}, DType::float32}));
 
 // The ceiling rests on them: the library's plain layout must be the product that it is named after.
 TEST(LibraryProducts, ThePlainLayoutIsTheProduct) {
@@ -328,10 +328,10 @@ TEST(LibraryProducts, EveryLayoutOfAConvolutionIsTheConvolution) {
     // Channels that fill the library's blocks: what stands in a layout's padding would be the caller's affair.
     for (const ConvolutionShape& s :
          {ConvolutionShape{2, 9, 8, 16, 32, 3, 1, 1, type}, ConvolutionShape{1, 11, 9, 32, 16, 3, 2, 1, type},
+          ConvolutionShape{1, 11, 9, 32, 16, {7, 1}, 1, {3, 0}, type},
+          ConvolutionShape{2, 9, 8, 64, 32, 3, 1, 1, type, Math::standard, 2},
           ConvolutionShape{2, 6, 6, 64, 32, 1, 1, 0, type}}) {
-      const Index x_count = s.batch * s.height * s.width * s.in_channels;
-      const Index y_count = s.batch * s.out_height() * s.out_width() * s.out_channels;
-      const Index w_count = s.out_channels * s.kernel * s.kernel * s.in_channels;
+      const Index x_count = s.in().count(), y_count = s.out().count(), w_count = s.weight().count();
       for (const Op op : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
         const bool to_x = op == Op::convolution_backward_input, to_weight = op == Op::convolution_backward_weights;
         const auto bytes = [&](Index count) { return Values::bytes_of(count, type); };

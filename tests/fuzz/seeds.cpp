@@ -78,6 +78,15 @@ std::vector<std::string> seeds(const std::vector<std::string>& files) {
       R"({"model": ["gpt2-tiny"], "search": "cost", "hour_price": 2, "max_slowdown": "5%", "gpu_clock": "600:900:30", "seed": 3})");
   add(plan,
       R"({"grids": [{"model": "gpt2-tiny", "global_batch": [64], "layers": 1}], "target": 0.2, "seeds": [1, 2], "ranks": [1, 2]})");
+  add(plan,
+      R"({"model": "custom", "layers_file": {"name": "a", "input": {"kind": "images", "size": 8, "channels": 3,
+    "classes": 4}, "optimizer": {"kind": "sgd"}, "layers": [{"layer": "convolution", "name": "c", "channels": 3,
+    "kernel": 3, "padding": 1}, {"layer": "residual", "with": "input"}, {"layer": "max_pool", "kernel": 2},
+    {"layer": "attention", "heads": 3}, {"layer": "flatten"}, {"layer": "linear", "channels": 4}, {"layer": "loss",
+    "per": "sample"}]}})");
+  add(plan,
+      R"({"model": "custom", "layers_file": {"name": "b", "input": {"kind": "tokens", "vocabulary": 16,
+    "longest_sequence": 8}, "layers": [{"layer": "embedding", "channels": 4}, {"layer": "loss", "per": "position"}]}})");
   add(prices,
       R"({"currency": "EUR", "note": "n", "electricity_per_kwh": 0.3, "pue": 1.3, "carbon_g_per_kwh": 380, "systems": {
     "a": {"rent_per_month": 135, "electricity_included": true, "hosts": ["gpu*"], "network_storage_power_w": 50},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_codes.py ROOT: every code of an error or warning in bench/, comm/ and scripts/repeat is in the table of bench/README.md, and every code
+"""check_codes.py ROOT: every code of an error or warning in bench/, comm/, models/families/ and scripts/repeat is in the table of bench/README.md, and every code
 of that table is used; those of cmake/, the other scripts and scripts/lib are in the table of scripts/packaging/README.md."""
 import pathlib
 import re
@@ -12,6 +12,8 @@ patterns = [
     rf"\b(?:Stop|return )[({{]\s*exit_[a-z]+,\s*{code},",  # behind the exit code
     rf"\bcode = {code}",
     rf"with_code\([a-z_]+ \? {code}",
+    rf"\bLayersFault\(\s*{code}",
+    rf"\bunknown\(\s*{code}",  # of its reader
     rf'RunVarianceFault\{{{code}',
     rf"\bOptionError\(\s*{code}",
     rf"\}},\s*{code}\)",  # behind a function that reads a file
@@ -23,7 +25,7 @@ flag = r"\{(?:results::)?Flag::([a-z_]+),"  # of a warning that is a flag of the
 
 
 def sources():
-    for folder in ("bench", "comm", "results/compare"):
+    for folder in ("bench", "comm", "models/families", "results/compare"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             yield path, path.read_text(encoding="utf-8")
     for path in (root / "results/analysis/context_warnings.cpp", root / "scripts/repeat"):

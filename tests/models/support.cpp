@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "models/catalog/described.hpp"
 
 namespace tw::test {
 
@@ -89,8 +93,82 @@ NetworkDescription micro_dlrm() {
   return network;
 }
 
+NetworkDescription micro_custom_images() {
+  return described_network("custom", R"({
+    "name": "micro-images", "micro_batch": 3,
+    "input": {"kind": "segmented_images", "size": 8, "channels": 3, "classes": 5},
+    "layers": [
+      {"layer": "convolution", "channels": 4, "kernel": 3, "padding": 1},
+      {"layer": "batch_norm", "name": "full"},
+      {"layer": "max_pool", "kernel": 2},
+      {"layer": "convolution", "channels": 6, "kernel": 3, "stride": 1, "padding": 1},
+      {"layer": "layer_norm", "name": "half"},
+      {"layer": "attention", "heads": 2},
+      {"layer": "residual", "with": "half"},
+      {"layer": "residual", "name": "twice", "with": "half"},
+      {"layer": "transposed_convolution", "channels": 4, "kernel": 2, "stride": 2},
+      {"layer": "activation", "function": "tanh"},
+      {"layer": "residual", "with": "full"},
+      {"layer": "transposed_convolution", "channels": 6, "kernel": 3, "padding": 1},
+      {"layer": "convolution", "name": "wide", "channels": 6, "kernel": [1, 3], "padding": [0, 1], "groups": 2},
+      {"layer": "average_pool", "kernel": [3, 1], "stride": 1, "padding": [1, 0]},
+      {"layer": "concatenation", "with": ["wide", "input", "wide"]},
+      {"layer": "rms_norm"},
+      {"layer": "linear", "channels": 8},
+      {"layer": "swiglu"},
+      {"layer": "loss", "name": "fc", "per": "position", "label_smoothing": 0.1}
+    ]})");
+}
+
+NetworkDescription micro_custom_vectors() {
+  return described_network("custom", R"({
+    "name": "micro-vectors", "micro_batch": 4,
+    "input": {"kind": "images", "size": 8, "channels": 2, "classes": 9},
+    "optimizer": {"kind": "sgd", "learning_rate": 0.05, "weight_decay": 0, "clip_norm": 0},
+    "layers": [
+      {"layer": "layer_norm"},
+      {"layer": "convolution", "channels": 6, "kernel": 3, "stride": 2, "padding": 1},
+      {"layer": "batch_norm", "name": "seen", "relu": true},
+      {"layer": "flatten"},
+      {"layer": "linear", "channels": 12},
+      {"layer": "activation", "function": "relu"},
+      {"layer": "linear", "name": "left", "channels": 6, "bias": false},
+      {"layer": "global_average_pool", "from": "seen"},
+      {"layer": "residual", "with": "left"},
+      {"layer": "batch_norm"},
+      {"layer": "loss", "name": "fc", "per": "sample", "bias": false}
+    ]})");
+}
+
+NetworkDescription micro_custom_tokens() {
+  return described_network("custom", R"({
+    "name": "micro-tokens", "micro_batch": 3, "seq_len": 7,
+    "input": {"kind": "tokens", "vocabulary": 19, "longest_sequence": 9},
+    "layers": [
+      {"layer": "embedding", "name": "wte", "channels": 16, "positions": true},
+      {"layer": "rms_norm"},
+      {"layer": "attention", "heads": 4, "kv_heads": 2, "causal": true, "bias": false},
+      {"layer": "residual", "name": "mixed", "with": "wte"},
+      {"layer": "layer_norm"},
+      {"layer": "linear", "channels": 24},
+      {"layer": "activation", "function": "gelu"},
+      {"layer": "linear", "channels": 16},
+      {"layer": "residual", "with": "mixed"},
+      {"layer": "loss", "name": "fc", "per": "position"}
+    ]})");
+}
+
+NetworkDescription custom_example(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(TW_SOURCE_DIR "/models/custom/examples/" + name + ".json").rdbuf();
+  if (text.str().empty()) throw std::runtime_error("no example " + name);
+  return described_network("custom", text.str());
+}
+
 std::vector<NetworkDescription> micro_networks() {
-  return {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(true)};
+  return {micro_gpt2(),        micro_llama(),        micro_llama(false),
+          micro_bert(),        micro_dlrm(),         micro_resnet(true),
+          micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()};
 }
 
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {

@@ -26,6 +26,15 @@ models::NetworkDescription micro_bert();
 models::NetworkDescription micro_resnet(bool pool = false);
 /// Three tables, the second of an odd number of rows; width 4, two indices a bag.
 models::NetworkDescription micro_dlrm();
+/// Described by a list of layers: segmented 8×8 images, each layer of images, attention over pixels, skip connections
+/// over several layers, also from the input, and values that several operations read.
+models::NetworkDescription micro_custom_images();
+/// Likewise: 9 classes of 8×8 images, a plain chain with a vector at its end.
+models::NetworkDescription micro_custom_vectors();
+/// Likewise: tokens, each layer of sequences.
+models::NetworkDescription micro_custom_tokens();
+/// Of models/custom/examples, by its file's name without ".json".
+models::NetworkDescription custom_example(const std::string& name);
 /// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
 std::vector<models::NetworkDescription> micro_networks();
 /// The network with sizes that `change` has changed.

@@ -98,8 +98,9 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 }
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(),
-                                            micro_resnet()}) {  // batch norm: constant micro-batch
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_custom_images(),
+        micro_custom_tokens()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.

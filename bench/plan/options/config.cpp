@@ -10,7 +10,9 @@
 #include "bench/plan/options/config_schema.hpp"
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/plan/options/kit.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/run_options.hpp"
+#include "models/catalog/described.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/record/report_io.hpp"
 
@@ -117,7 +119,8 @@ void check_models(const std::string& path, const Json& object, const std::string
   if (names == object.end()) return;
   for (std::size_t i = 0; i < (names->is_array() ? names->size() : 1); ++i) {
     try {
-      models::find_network(names->is_array() ? (*names)[i] : *names);
+      const std::string name = names->is_array() ? (*names)[i] : *names;
+      if (!models::is_described(name)) models::find_network(name);
     } catch (const std::invalid_argument& error) {
       const std::string item = names->is_array() ? fmt::format("/{}", i) : "";
       fail(path, fmt::format("{}/model{}: {}", place, item, error.what()), "unknown-name");
@@ -128,7 +131,13 @@ void check_models(const std::string& path, const Json& object, const std::string
 }  // namespace
 
 std::string read_config_text(const std::string& path) {
-  return read_input("--config", path, {InputKind::config, InputKind::kit});
+  const std::string text = read_input("--config", path, {InputKind::config, InputKind::kit});
+  if (!results::json_fault(text, true).empty()) return text;  // its reader says so
+  Json json = Json::parse(text, nullptr, true, true);
+  const auto layers = json.is_object() ? json.find("layers_file") : json.end();
+  if (layers == json.end() || !layers->is_string()) return text;
+  *layers = Json::parse(read_layers_file(layers->get<std::string>()));
+  return json.dump();
 }
 
 Request read_config(const std::string& path, const std::string& text) {

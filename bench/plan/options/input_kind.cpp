@@ -53,6 +53,7 @@ const std::vector<Kind>& kinds() {
        "run trainwatt-train with the same options to get a report",
        {"suite", "points", "left_out"}},
       {other, "Google Benchmark's JSON", "use its own tools, such as compare.py", {"context", "benchmarks"}},
+      {layers, "a file of layers", "give it with --layers-file, beside --model custom", {"input", "layers"}},
       {other, "a run's plan", "give the report.json beside it", {"canonical_json", "sha256"}},
       {other, "a bundle's bundle.json", "give the whole bundle", {"bundle_version"}},
       {other, "a bundle's environment.json", "give the whole bundle", {"program", "context"}},

@@ -9,7 +9,7 @@ namespace tw::bench {
 
 /// `report`: or the records.jsonl of a run; `other`: known, and taken by no option. Not recognised: weights, signers.
 enum class InputKind {
-  report, bundle, config, kit, prices, rules, weights, probe, site, power_csv, signers, key, other
+  report, bundle, config, kit, prices, rules, weights, probe, site, power_csv, signers, key, layers, other
 };
 
 /// "a kit (trainwatt freeze), not a report: trainwatt-train --config runs it, …"; empty if the text is of a wanted

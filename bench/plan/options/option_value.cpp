@@ -116,6 +116,8 @@ std::string json_text(const OptionValue& value) {
       [](const auto& one) {
         if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::monostate>)
           return std::string("null");
+        else if constexpr (std::is_same_v<std::decay_t<decltype(one)>, JsonObject>)
+          return one.text;
         else
           return Json(one).dump();
       },
@@ -135,6 +137,7 @@ std::vector<std::string> split(const std::string& text, char at) {
 std::string plain_text(const OptionValue& value) {
   if (const auto* word = std::get_if<std::string>(&value)) return models::cut_word(*word);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* object = std::get_if<JsonObject>(&value)) return models::cut_word(object->text);
   return json_text(value);
 }
 
@@ -150,6 +153,7 @@ OptionValue value_of(const std::string& key, const ValueType& type, const std::s
   };
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_object()) return JsonObject{value.dump()};
   if (value.is_array() && type.kind == Kind::integers) {
     std::vector<std::int64_t> list;
     for (const Json& item : value)

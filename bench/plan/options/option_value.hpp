@@ -10,8 +10,15 @@
 
 namespace tw::bench {
 
-/// A value as it is written: nothing, true, 3, 0.5, "50%", [4, 8].
-using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+/// A JSON object with sorted keys and without spaces, as its text.
+struct JsonObject {
+  std::string text;
+  bool operator==(const JsonObject&) const = default;
+};
+
+/// A value as it is written: nothing, true, 3, 0.5, "50%", [4, 8], {…}.
+using OptionValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>, JsonObject>;
 /// What was written, by key.
 using GivenOptions = std::map<std::string, OptionValue>;
 

@@ -8,9 +8,11 @@
 #include <charconv>
 
 #include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/option_checks.hpp"
+#include "models/catalog/described.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw::bench {
@@ -251,6 +253,7 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
 KnownWords plan_words() {
   KnownWords words = {{"--suite", suite_names()}};
   for (const models::NetworkDescription& network : models::catalog()) words["--model"].push_back(network.name);
+  for (const std::string& name : models::described_models()) words["--model"].push_back(name);
   for (const Axis& axis : axes_list())
     if (!axis.type.words.empty()) words[option_name(axis.key)] = axis.type.words;
   for (const RunOption& option : run_options())
@@ -302,6 +305,12 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   return parse_fault(error, [&](const std::string& name) { return wanted_value(app, name); });
 }
 
+void read_files(PlanOptions& options) {
+  const auto found = options.given.find("layers_file");
+  if (found == options.given.end()) return;
+  if (const auto* path = std::get_if<std::string>(&found->second)) found->second = JsonObject{read_layers_file(*path)};
+}
+
 Request request_of(const PlanOptions& options, const std::string& config_text) {
   const bool planned = !options.suite.empty() || !options.config.empty();
   Request request;
@@ -318,6 +327,7 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   }
   const RunSettings before = request;
   take_over(options.given, request);
+  if (!request.layers_path.empty()) request.layers = read_layers_file(request.layers_path), request.layers_path.clear();
   if (!planned) return request;
   std::vector<std::string> changed = changes_of(options.given, before, request);
   if (!options.suite.empty()) std::ranges::move(set_around(request.axes, options.axes), std::back_inserter(changed));

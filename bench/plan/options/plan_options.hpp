@@ -35,7 +35,12 @@ void check_words(int argc, const char* const* argv);
 /// What was wrong with a command line, with the nearest known option.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 
-/// What the options ask for. `config_text`: of the file --config names. Throws UsageError.
+/// Reads the files that options name and puts their content in place of the path; one rank does so for all.
+/// Throws UsageError.
+void read_files(PlanOptions& options);
+
+/// What the options ask for; files that they still name are read. `config_text`: of the file --config names. Throws
+/// UsageError.
 Request request_of(const PlanOptions& options, const std::string& config_text);
 
 }  // namespace tw::bench

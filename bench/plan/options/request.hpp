@@ -62,7 +62,8 @@ Request suite_request(const std::string& name);
 /// Reads a config's text (keys as the long options, with underscores; "grids" is a list of objects with axes, and axes
 /// beside it are the defaults of each). Throws UsageError with file, place and key, and the nearest known key.
 Request read_config(const std::string& path, const std::string& text);
-/// The text of the file or pipe that --config names. Throws UsageError as read_input().
+/// The text of the file or pipe that --config names; a file of layers that it names by path is put in its place.
+/// Throws UsageError as read_input().
 std::string read_config_text(const std::string& path);
 
 }  // namespace tw::bench

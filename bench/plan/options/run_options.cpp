@@ -151,6 +151,24 @@ RunOption seed() {
   return option;
 }
 
+RunOption layers_file() {
+  RunOption option =
+      described("layers_file", "--layers-file", "What", "JSON file with the layers of --model custom",
+                value_like("the path of a file of layers, or its content as an object",
+                           R"([{"type": "string", "minLength": 1}, {"type": "object"}])"));
+  option.shown = "FILE";
+  option.set = [](RunSettings& to, const OptionValue& value) {
+    const auto* object = std::get_if<JsonObject>(&value);
+    to.layers = object == nullptr ? "" : object->text;
+    to.layers_path = object == nullptr ? std::get<std::string>(value) : "";
+  };
+  option.value = [](const RunSettings& of) -> OptionValue {
+    if (!of.layers.empty()) return JsonObject{of.layers};
+    return said(of.layers_path);
+  };
+  return option;
+}
+
 RunOption recompute() {
   RunOption option =
       described("recompute", "--recompute", "What",
@@ -393,6 +411,7 @@ std::string key_refs(const std::vector<std::string>& keys) {
 const std::vector<RunOption>& run_options() {
   static const std::vector<RunOption> list = {
       seed(),
+      layers_file(),
       recompute(),
       communicator(),
       device_class(),

@@ -45,6 +45,9 @@ struct RunSettings {
   std::optional<SearchRequest> search;       ///< few of the points are measured, and each workload's found settings
   std::optional<results::JobPrices> prices;  ///< of what is measured they change nothing
   std::uint64_t seed = 1;
+  /// The network of --model custom: the path of a file of layers until it is read (layers_file.hpp), then its content,
+  /// JSON with sorted keys and without spaces.
+  std::string layers_path, layers;
   Recompute recompute;
   bool eager = false;                 ///< no graphs, also where the device has them
   std::string comm;                   ///< of communicator_names(); empty: the first that serves

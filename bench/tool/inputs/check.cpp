@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bench/plan/options/input_kind.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "models/catalog/description.hpp"
@@ -18,13 +19,18 @@ namespace tw::bench::tool {
 namespace {
 
 /// What the networks of this version say about a record's parameters and FLOPs.
-void check_network(const results::Record& record, const std::string& at, results::Validation& found) {
+void check_network(const results::Record& record, const std::string& layers, const std::string& at,
+                   results::Validation& found) {
   const results::Workload& w = record.workload;
   if (w.device == "command") return;  // not one of ours
   models::NetworkDescription network;
   try {
-    network = models::find_network(w.model);
-  } catch (const std::invalid_argument&) {
+    network = is_name_of_layers(w.model) ? recorded_network(w.model, layers) : models::find_network(w.model);
+  } catch (const std::invalid_argument& error) {
+    if (is_name_of_layers(w.model)) {
+      found.violations.push_back({"network_differs", at + "/workload/model", error.what()});
+      return;
+    }
     found.warnings.push_back(
         {"network_unknown", at + "/workload/model",
          "\"" + w.model + "\" is not a network of this version: its parameters and FLOPs were not checked"});
@@ -65,8 +71,19 @@ void check_network(const results::Record& record, const std::string& at, results
            fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
 }
 
-void check_networks(const std::vector<results::Record>& records, results::Validation& found) {
-  for (std::size_t i = 0; i < records.size(); ++i) check_network(records[i], "/records/" + std::to_string(i), found);
+/// The file of layers in a plan; empty without one.
+std::string layers_of(const std::string& canonical_json) {
+  if (!results::json_fault(canonical_json).empty()) return {};
+  const auto plan = nlohmann::json::parse(canonical_json);
+  const auto layers = plan.is_object() ? plan.find("layers_file") : plan.end();
+  return layers != plan.end() && layers->is_object() ? layers->dump() : "";
+}
+
+void check_networks(const std::vector<results::Record>& records, const std::string& canonical_json,
+                    results::Validation& found) {
+  const std::string layers = layers_of(canonical_json);
+  for (std::size_t i = 0; i < records.size(); ++i)
+    check_network(records[i], layers, "/records/" + std::to_string(i), found);
 }
 
 /// Reads what `read` reads of a text that has been validated.
@@ -87,7 +104,7 @@ void take(CheckedReport& checked, Read read) {
     return;
   }
   results::Validation more;
-  check_networks(checked.report->records, more);
+  check_networks(checked.report->records, checked.report->plan.canonical_json, more);
   for (results::Fault& fault : more.violations)
     checked.found.violations.push_back(results::in_file(file, std::move(fault)));
   for (results::Fault& note : more.warnings) checked.found.warnings.push_back(results::in_file(file, std::move(note)));

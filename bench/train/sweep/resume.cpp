@@ -21,6 +21,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::bench {
 namespace {
@@ -75,6 +76,12 @@ class Comparison {
   std::vector<LaunchDifference> found_;
 };
 
+/// Of a long one, such as a file of layers, what tells it from another one.
+std::string shown_value(const Json& value) {
+  const std::string text = value.dump();
+  return text.size() <= 200 ? text : fmt::format("with the SHA-256 {:.12}…", results::sha256_hex(text));
+}
+
 std::vector<LaunchDifference> of_plans(const std::string& before_text, const std::string& now_text) {
   Comparison comparison(true);
   if (before_text == now_text) return {};
@@ -85,7 +92,7 @@ std::vector<LaunchDifference> of_plans(const std::string& before_text, const std
       for (const auto& [key, value] : one->items()) keys.insert(key);
     keys.erase("points");
     for (const std::string& key : keys)
-      comparison.same(place + key, was.value(key, Json()).dump(), is.value(key, Json()).dump());
+      comparison.same(place + key, shown_value(was.value(key, Json())), shown_value(is.value(key, Json())));
   };
   same_keys(before, now, "");
   const Json none = Json::array();

@@ -70,7 +70,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
     for (Index row = 0; row < shape().rows; row += chunks_[0].rows) {
       run_chunk(shape().rows - row < chunks_[0].rows ? chunks_[1] : chunks_[0], row, args, totals);
     }
-    *args.loss.as<float>() = static_cast<float>(totals.loss / static_cast<double>(shape().rows));
+    *args.loss.as<float>() =
+        static_cast<float>(totals.loss / static_cast<double>(shape().rows) * static_cast<double>(shape().loss_weight));
     if (args.correct) *args.correct.as<std::int32_t>() = totals.correct;
   }
 
@@ -115,7 +116,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
 
   /// Of the gradients: applied to the products in float32, so that dlogits before it are exact where a prediction is
   /// sure.
-  float scale() const { return 1.0f / static_cast<float>(shape().rows); }
+  float scale() const { return shape().loss_weight / static_cast<float>(shape().rows); }
   bool is_tail(Index tile) const { return tile == tiles_ - 1; }
   char* packed(int kind, Index tile) const {
     return static_cast<char*>(packed_[kind].data()) + static_cast<std::size_t>(tile) * tile_bytes_[kind];

@@ -35,12 +35,21 @@ memory::desc any_matrix(DType dtype, Index rows, Index columns) {
 onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& s, memory::format_tag activations) {
   const memory::data_type type = library_type(s.dtype);
   return {memory::desc({s.batch, s.in_channels, s.height, s.width}, type, activations),
-          memory::desc({s.out_channels, s.in_channels, s.kernel, s.kernel}, type, memory::format_tag::any),
+          memory::desc(convolution_weight(s), type, memory::format_tag::any),
           memory::desc({s.batch, s.out_channels, s.out_height(), s.out_width()}, type, activations),
-          {s.stride, s.stride},
-          {s.padding, s.padding},
-          {(s.out_height() - 1) * s.stride + s.kernel - s.height - s.padding,
-           (s.out_width() - 1) * s.stride + s.kernel - s.width - s.padding}};
+          {s.stride.height, s.stride.width},
+          {s.padding.height, s.padding.width},
+          {(s.out_height() - 1) * s.stride.height + s.kernel.height - s.height - s.padding.height,
+           (s.out_width() - 1) * s.stride.width + s.kernel.width - s.width - s.padding.width}};
+}
+
+memory::dims convolution_weight(const ConvolutionShape& s) {
+  const memory::dim in = s.in_channels / s.groups, out = s.out_channels / s.groups;
+  if (s.groups == 1) return {out, in, s.kernel.height, s.kernel.width};
+  return {s.groups, out, in, s.kernel.height, s.kernel.width};
+}
+memory::format_tag plain_weight(const ConvolutionShape& s) {
+  return s.groups == 1 ? memory::format_tag::ohwi : memory::format_tag::gohwi;
 }
 
 InstructionSet detect_instruction_set() {

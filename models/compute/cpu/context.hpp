@@ -35,6 +35,10 @@ dnnl::memory::desc strided_matrix(DType dtype, Index rows, Index columns, Index 
 dnnl::memory::desc any_matrix(DType dtype, Index rows, Index columns);
 /// x and y as `activations`, the weight (of x's type) as the library likes it.
 onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& shape, dnnl::memory::format_tag activations);
+/// Extents of the weight as the library counts them, with the groups in front where there are several, and the layout
+/// in which the network holds it.
+dnnl::memory::dims convolution_weight(const ConvolutionShape& shape);
+dnnl::memory::format_tag plain_weight(const ConvolutionShape& shape);
 
 class Context {
  public:

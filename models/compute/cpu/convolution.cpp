@@ -16,8 +16,8 @@ class LibraryPass final : public ConvolutionPass {
  public:
   LibraryPass(Context& context, const ConvolutionShape& shape, Op pass) : context_(context), pass_(pass) {
     const ThreadScope scope(context.threads());
-    const memory::dims weight_dims{shape.out_channels, shape.in_channels, shape.kernel, shape.kernel};
-    const memory::desc plain(weight_dims, library_type(shape.dtype), memory::format_tag::ohwi);
+    const memory::dims weight_dims = convolution_weight(shape);
+    const memory::desc plain(weight_dims, library_type(shape.dtype), plain_weight(shape));
     onednn::ConvolutionLayouts layouts = convolution_layouts(shape, memory::format_tag::nhwc);
     const dnnl::engine& engine = context.engine();
     const dnnl::primitive_attr attributes = plan_attributes(shape.math);
@@ -36,7 +36,7 @@ class LibraryPass final : public ConvolutionPass {
     } else {
       using Weights = dnnl::convolution_backward_weights;
       layouts.weight = memory::desc(weight_dims, memory::data_type::f32, memory::format_tag::any);
-      const memory::desc plain_gradient(weight_dims, memory::data_type::f32, memory::format_tag::ohwi);
+      const memory::desc plain_gradient(weight_dims, memory::data_type::f32, plain_weight(shape));
       const auto weights = TW_DNNL(onednn::convolution_backward<Weights>(engine, layouts, forward, attributes));
       const memory::desc gradient = weights.diff_weights_desc();
       take(weights, Weights(weights),
@@ -100,7 +100,7 @@ class ProductPass final : public ConvolutionPass {
       : context_(context),
         shape_(shape),
         pass_(pass),
-        gathers_(shape.kernel > 1 || shape.stride > 1 || shape.padding > 0) {
+        gathers_(shape.kernel != 1 || shape.stride != 1 || shape.padding != 0) {
     const DType type = shape.dtype;
     const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
     const std::string name = to_string(pass) + std::string(gathers_ ? ", gathered" : "");
@@ -145,9 +145,7 @@ class ProductPass final : public ConvolutionPass {
   }
 
   static Index rows_of(const ConvolutionShape& shape) { return shape.batch * shape.out_height() * shape.out_width(); }
-  static Index patch(const ConvolutionShape& shape) {
-    return static_cast<Index>(shape.kernel) * shape.kernel * shape.in_channels;
-  }
+  static Index patch(const ConvolutionShape& shape) { return shape.kernel.area() * shape.in_channels; }
 
  private:
   Context& context_;
@@ -198,8 +196,8 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
     ConvolutionShape some = shape;
     some.batch = std::min((measured_slices_rows + plane - 1) / plane, shape.batch);
     const std::string image = std::string(to_string(op)) + " " + std::to_string(shape.height) + " " +
-                              std::to_string(shape.width) + " " + std::to_string(shape.kernel) + " " +
-                              std::to_string(shape.stride) + " " + std::to_string(shape.padding);
+                              std::to_string(shape.width) + " " + shape.kernel.str() + " " + shape.stride.str() + " " +
+                              shape.padding.str();
     const std::string key =
         choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype, shape.math);
     // Where it is fixed: most kernels of one pixel need no gathering.
@@ -238,8 +236,9 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
 }  // namespace
 
 bool convolves_by_product(const ConvolutionShape& shape, Op pass) {
+  if (shape.groups != 1) return false;
   if (shape.kernel == 1 && shape.padding == 0) return true;
-  // Gathered patches take kernel² times the memory of the image.
+  // Gathered patches take as many times as the kernel has pixels the memory of the image.
   constexpr std::size_t most = std::size_t{32} << 20;
   const Index elements = ProductPass::rows_of(shape) * ProductPass::patch(shape);
   return pass == Op::convolution_backward_weights && static_cast<std::size_t>(elements) * size_of(shape.dtype) <= most;

@@ -10,14 +10,14 @@ namespace tw::models::cpu {
 
 enum class ConvolutionWay : int {
   library,  ///< its convolution
-  product,  ///< a product of rows, one for each output position: (kernel, kernel, in) elements each
+  product,  ///< a product of rows, one for each output position: kernel height × width × in elements each
 };
 
 class ConvolutionPass {
  public:
   /// Which are read and written is up to the pass: x (batch, h, w, in) or dx, y (batch, oh, ow, out) or dy.
   struct Operands {
-    const void* weight = nullptr;  ///< T (out, kernel, kernel, in), unchanged since the last refresh
+    const void* weight = nullptr;  ///< T, as ConvolutionShape::weight(), unchanged since the last refresh
     void* x = nullptr;
     void* y = nullptr;
     void* d_weight = nullptr;  ///< float32, as weight

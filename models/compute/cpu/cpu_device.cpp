@@ -153,6 +153,14 @@ class CpuDevice final : public Device {
   TW_KERNEL(average_pool_forward, AveragePoolForward, x)
   TW_KERNEL(average_pool_backward, AveragePoolBackward, dx)
 #undef TW_KERNEL
+  void do_copy_channels(Stream&, const CopyChannels& args) override {
+    const auto element = static_cast<Index>(size_of(args.x.dtype));
+    const int last = args.x.dims.rank() - 1;
+    const Index x_width = args.x.dims[last] * element, y_width = args.y.dims[last] * element;
+    kernels().copy_columns(threads(), args.x.as<char>() + args.from * element, x_width,
+                           args.y.as<char>() + args.to * element, y_width, args.x.count() / args.x.dims[last],
+                           args.count * element);
+  }
   void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
     kernels().layer_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
   }

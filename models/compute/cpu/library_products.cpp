@@ -131,8 +131,7 @@ std::vector<LibraryProduct> library_products(const Context& context, const Convo
         return std::string(made.impl_info_str());
       }
       using Weights = dnnl::convolution_backward_weights;
-      layouts.weight =
-          memory::desc({s.out_channels, s.in_channels, s.kernel, s.kernel}, memory::data_type::f32, Tag::any);
+      layouts.weight = memory::desc(convolution_weight(s), memory::data_type::f32, Tag::any);
       const auto made = onednn::convolution_backward<Weights>(alone.engine(), layouts, forward, attributes);
       alone.add(DNNL_ARG_SRC, made.src_desc());
       alone.add(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());

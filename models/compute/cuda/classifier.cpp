@@ -86,9 +86,9 @@ class CudaClassifier final : public ClassifierPlan {
     const ClassifierShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
     const std::size_t element = size_of(s.dtype);
-    // 1 / rows is applied to the products in float32, so that the gradients of the logits are exact where a prediction
-    // is sure; a loss scale must be applied before they are rounded.
-    const float mean = 1 / static_cast<float>(s.rows), in_logits = args.scalars != nullptr ? mean : 1,
+    // loss_weight / rows is applied to the products in float32, so that the gradients of the logits are exact where a
+    // prediction is sure; a loss scale must be applied before they are rounded.
+    const float mean = s.loss_weight / static_cast<float>(s.rows), in_logits = args.scalars != nullptr ? mean : 1,
                 in_products = args.scalars != nullptr ? 1 : mean;
     for (Index first = 0; first < s.rows; first += chunk_) {
       const Index rows = std::min(chunk_, s.rows - first);
@@ -146,7 +146,7 @@ class CudaClassifier final : public ClassifierPlan {
                     accumulate, space.sums);
       }
     }
-    classifier_totals(stream, space.row_loss, space.row_correct, s.rows, args.loss.as<float>(),
+    classifier_totals(stream, space.row_loss, space.row_correct, s.rows, s.loss_weight, args.loss.as<float>(),
                       args.correct.as<std::int32_t>());
   }
 

@@ -136,7 +136,8 @@ void ReferenceClassifier::do_forward_backward(Stream&, const ClassifierForwardBa
   const std::int32_t* targets = args.targets.as<std::int32_t>();
 
   Values logits = product(x, transposed_, rows, classes, in, threads_);  // becomes d_logits
-  const double loss_scale = args.scalars != nullptr ? args.scalars->loss_scale : 1;
+  const double loss_weight = static_cast<double>(shape().loss_weight);
+  const double scale = loss_weight * (args.scalars != nullptr ? static_cast<double>(args.scalars->loss_scale) : 1.0);
   double loss = 0;
   std::int32_t correct = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -159,10 +160,10 @@ void ReferenceClassifier::do_forward_backward(Stream&, const ClassifierForwardBa
       const double wanted = smoothing / classes + (j == targets[i] ? 1 - smoothing : 0);
       const double log_probability = row[j] - log_sum;
       if (wanted > 0) loss -= wanted * log_probability;
-      row[j] = (std::exp(log_probability) - wanted) / rows * loss_scale;
+      row[j] = (std::exp(log_probability) - wanted) / rows * scale;
     }
   }
-  store(args.loss, {loss / rows});
+  store(args.loss, {loss / rows * loss_weight});
   if (args.correct) *args.correct.as<std::int32_t>() = correct;
   if (!args.backward) return;
 

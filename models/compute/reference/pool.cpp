@@ -1,4 +1,4 @@
-// Max pooling and global average pooling, NHWC.
+// Max and average pooling, NHWC.
 #include "models/compute/reference/reference.hpp"
 
 namespace tw::models::reference {
@@ -13,15 +13,16 @@ void ReferenceDevice::do_max_pool_forward(Stream&, const MaxPoolForward& args) {
     const std::int64_t c = i % channels, ow = i / channels % out_width, oh = i / channels / out_width % out_height;
     const std::int64_t n = i / channels / out_width / out_height;
     bool found = false;
-    for (int kh = 0; kh < args.kernel; ++kh) {
-      for (int kw = 0; kw < args.kernel; ++kw) {
-        const std::int64_t ih = oh * args.stride + kh - args.padding, iw = ow * args.stride + kw - args.padding;
+    for (int kh = 0; kh < args.kernel.height; ++kh) {
+      for (int kw = 0; kw < args.kernel.width; ++kw) {
+        const std::int64_t ih = oh * args.stride.height + kh - args.padding.height;
+        const std::int64_t iw = ow * args.stride.width + kw - args.padding.width;
         if (ih < 0 || ih >= height || iw < 0 || iw >= width) continue;
         const double value = x[((n * height + ih) * width + iw) * channels + c];
         if (!found || value > y[i] || value != value) {  // the first of equals stays, a NaN wins and stays
           found = true;
           y[i] = value;
-          argmax[i] = kh * args.kernel + kw;
+          argmax[i] = kh * args.kernel.width + kw;
         }
       }
     }
@@ -38,16 +39,46 @@ void ReferenceDevice::do_max_pool_backward(Stream&, const MaxPoolBackward& args)
   for (std::int64_t i = 0; i < args.dy.count(); ++i) {
     const std::int64_t c = i % channels, ow = i / channels % out_width, oh = i / channels / out_width % out_height;
     const std::int64_t n = i / channels / out_width / out_height;
-    const std::int64_t ih = oh * args.stride + argmax[i] / args.kernel - args.padding;
-    const std::int64_t iw = ow * args.stride + argmax[i] % args.kernel - args.padding;
+    const std::int64_t ih = oh * args.stride.height + argmax[i] / args.kernel.width - args.padding.height;
+    const std::int64_t iw = ow * args.stride.width + argmax[i] % args.kernel.width - args.padding.width;
     dx[((n * height + ih) * width + iw) * channels + c] += dy[i];
   }
   store(args.dx, dx);
 }
 
+namespace {
+
+/// body(index in y, index in x) for each element of each window of an average pool that lies inside the image.
+template <class Args, class Body>
+void for_each_in_windows(const Dims& x, const Dims& y, const Args& args, Body&& body) {
+  const std::int64_t channels = x[3];
+  for (std::int64_t i = 0; i < y.count(); ++i) {
+    const std::int64_t c = i % channels, ow = i / channels % y[2], oh = i / channels / y[2] % y[1];
+    const std::int64_t n = i / channels / y[2] / y[1];
+    for (int kh = 0; kh < args.kernel.height; ++kh) {
+      for (int kw = 0; kw < args.kernel.width; ++kw) {
+        const std::int64_t ih = oh * args.stride.height + kh - args.padding.height;
+        const std::int64_t iw = ow * args.stride.width + kw - args.padding.width;
+        if (ih < 0 || ih >= x[1] || iw < 0 || iw >= x[2]) continue;
+        body(i, ((n * x[1] + ih) * x[2] + iw) * channels + c);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void ReferenceDevice::do_average_pool_forward(Stream&, const AveragePoolForward& args) {
   const std::int64_t batch = args.x.dims[0], area = args.x.dims[1] * args.x.dims[2], channels = args.x.dims[3];
   const Values x = load(args.x);
+  if (args.kernel != 0) {
+    Values sums(static_cast<std::size_t>(args.y.count()), 0.0);
+    for_each_in_windows(args.x.dims, args.y.dims, args,
+                        [&](std::int64_t to, std::int64_t from) { sums[to] += x[from]; });
+    for (double& value : sums) value /= args.kernel.area();
+    store(args.y, sums);
+    return;
+  }
   Values y(static_cast<std::size_t>(batch * channels), 0.0);
   for (std::int64_t n = 0; n < batch; ++n) {
     for (std::int64_t i = 0; i < area; ++i) {
@@ -61,13 +92,30 @@ void ReferenceDevice::do_average_pool_forward(Stream&, const AveragePoolForward&
 void ReferenceDevice::do_average_pool_backward(Stream&, const AveragePoolBackward& args) {
   const std::int64_t batch = args.dx.dims[0], area = args.dx.dims[1] * args.dx.dims[2], channels = args.dx.dims[3];
   const Values dy = load(args.dy);
-  Values dx(static_cast<std::size_t>(args.dx.count()));
+  Values dx(static_cast<std::size_t>(args.dx.count()), 0.0);
+  if (args.kernel != 0) {
+    for_each_in_windows(args.dx.dims, args.dy.dims, args,
+                        [&](std::int64_t from, std::int64_t to) { dx[to] += dy[from] / args.kernel.area(); });
+    store(args.dx, dx);
+    return;
+  }
   for (std::int64_t n = 0; n < batch; ++n) {
     for (std::int64_t i = 0; i < area; ++i) {
       for (std::int64_t c = 0; c < channels; ++c) dx[(n * area + i) * channels + c] = dy[n * channels + c] / area;
     }
   }
   store(args.dx, dx);
+}
+
+void ReferenceDevice::do_copy_channels(Stream&, const CopyChannels& args) {
+  const int last = args.x.dims.rank() - 1;
+  const std::int64_t in = args.x.dims[last], out = args.y.dims[last], rows = args.x.count() / in;
+  const std::size_t element = size_of(args.x.dtype);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(args.y.as<char>() + static_cast<std::size_t>(r * out + args.to) * element,
+                args.x.as<char>() + static_cast<std::size_t>(r * in + args.from) * element,
+                static_cast<std::size_t>(args.count) * element);
+  }
 }
 
 }  // namespace tw::models::reference

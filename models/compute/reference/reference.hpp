@@ -159,7 +159,7 @@ class ReferenceConvolution final : public ConvolutionPlan {
 
  private:
   int threads_;
-  Values weight_copy_, transposed_;  // (out, kernel, kernel, in), (kernel, kernel, in, out)
+  Values weight_copy_, transposed_;  // as shape().weight(), and with the output channels last
 };
 
 class ReferenceAttention final : public AttentionPlan {

@@ -9,89 +9,22 @@
 #include "models/compute/error.hpp"
 #include "models/families/build_blocks.hpp"
 #include "models/families/resnet/description.hpp"
-#include "models/layers/blocks.hpp"
+#include "models/layers/convolution_norm.hpp"
 
 namespace tw::models::family::resnet {
 namespace {
 
-// A convolution and the batch norm behind it. Parameters: kernel, gamma, beta. Statistics: running mean and variance.
-// Saved: the convolution's output, mean, rstd.
-class ConvolutionNorm {
- public:
-  ConvolutionNorm(ConvolutionShape shape, std::string convolution_name, std::string norm_name)
-      : shape_(shape), convolution_name_(std::move(convolution_name)), norm_name_(std::move(norm_name)) {}
-
-  Dims output() const { return {shape_.batch, shape_.out_height(), shape_.out_width(), shape_.out_channels}; }
-  std::vector<ParameterSpec> parameters() const {
-    const double fan_out = static_cast<double>(shape_.out_channels) * shape_.kernel * shape_.kernel;
-    return {{convolution_name_ + ".weight",
-             {shape_.out_channels, shape_.kernel, shape_.kernel, shape_.in_channels},
-             normal(std::sqrt(2.0 / fan_out)),
-             true,
-             false,
-             ParameterSpec::Export::nhwc_to_nchw},
-            per_channel(".weight", 1),
-            per_channel(".bias", 0)};
-  }
-  std::vector<ParameterSpec> statistics() const {
-    return {per_channel(".running_mean", 0), per_channel(".running_var", 1)};
-  }
-  std::vector<ActivationSpec> saved() const {
-    return {{convolution_name_, output(), shape_.dtype},
-            {norm_name_ + ".mean", {shape_.out_channels}, DType::float32},
-            {norm_name_ + ".rstd", {shape_.out_channels}, DType::float32}};
-  }
-  void build(Device& device, const std::vector<Parameter>& own, std::size_t first_parameter,
-             const std::vector<Tensor>& statistics, std::size_t first_statistic) {
-    device_ = &device;
-    kernel_ = own[first_parameter];
-    gamma_ = own[first_parameter + 1];
-    beta_ = own[first_parameter + 2];
-    running_mean_ = statistics[first_statistic];
-    running_var_ = statistics[first_statistic + 1];
-    plan_ = device.plan(shape_);
-    plan_->bind(kernel_.weight);
-  }
-  NamedPlan plan() const { return {"convolution", plan_}; }
-
-  // `saved` points at the three tensors of saved().
-  void forward(BlockRun& run, const Tensor* saved, const Tensor& x, const Tensor& residual, bool relu,
-               const Tensor& y) {
-    plan_->forward(run.stream, {x, saved[0]});
-    const Tensor none;
-    const Tensor &mean = run.update_statistics ? running_mean_ : none,
-                 &variance = run.update_statistics ? running_var_ : none;
-    device_->batch_norm_forward(run.stream, {saved[0], gamma_.weight, beta_.weight, mean, variance, norm_momentum,
-                                             norm_epsilon, residual, relu, y, saved[1], saved[2]});
-  }
-  // dy becomes the gradient of the convolution's output, in place. y only where relu.
-  void norm_backward(BlockRun& run, const Tensor* saved, const Tensor& y, const Tensor& dy, const Tensor& d_residual) {
-    device_->batch_norm_backward(run.stream, {dy, saved[0], y, gamma_.weight, saved[1], saved[2], static_cast<bool>(y),
-                                              dy, d_residual, gamma_.gradient, beta_.gradient, run.accumulate});
-  }
-  // dx is absent for the first layer.
-  void convolution_backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx) {
-    plan_->backward_weights(run.stream, {x, dy, kernel_.gradient, run.accumulate});
-    if (dx) plan_->backward_input(run.stream, {dy, dx});
-  }
-
- private:
-  ParameterSpec per_channel(const char* suffix, float value) const {
-    return {norm_name_ + suffix, {shape_.out_channels}, constant(value), false, true, ParameterSpec::Export::as_is};
-  }
-
-  ConvolutionShape shape_;
-  std::string convolution_name_, norm_name_;
-  Device* device_ = nullptr;
-  Parameter kernel_, gamma_, beta_;
-  Tensor running_mean_, running_var_;
-  std::shared_ptr<ConvolutionPlan> plan_;
-};
+ConvolutionNorm convolution_norm(const ConvolutionShape& shape, const std::string& convolution,
+                                 const std::string& norm) {
+  const auto fan_out = static_cast<double>(shape.out_channels * shape.kernel.area());
+  return {shape, convolution, norm, normal(std::sqrt(2.0 / fan_out)), {norm_epsilon, norm_momentum}};
+}
 
 // Convolution, batch norm, ReLU, and 3×3 stride 2 max pool where the network has it.
 class Stem final : public Block {
  public:
-  Stem(const ConvolutionShape& shape, bool pool) : shape_(shape), layer_(shape, "conv1", "bn1"), pool_(pool) {}
+  Stem(const ConvolutionShape& shape, bool pool)
+      : shape_(shape), layer_(convolution_norm(shape, "conv1", "bn1")), pool_(pool) {}
   std::string name() const override { return "stem"; }
   std::vector<ParameterSpec> parameters() const override { return layer_.parameters(); }
   std::vector<ParameterSpec> statistics() const override { return layer_.statistics(); }
@@ -152,9 +85,9 @@ class Bottleneck final : public Block {
       : name_(name), dtype_(storage(precision)), input_{batch, size, size, in_channels} {
     const auto add = [&](const Dims& in, std::int64_t out, int kernel, int step, const char* convolution,
                          const char* norm) {
-      layers_.emplace_back(
+      layers_.push_back(convolution_norm(
           ConvolutionShape{batch, in[1], in[2], in[3], out, kernel, step, kernel / 2, dtype_, math(precision)},
-          name + convolution, name + norm);
+          name + convolution, name + norm));
       return layers_.back().output();
     };
     const Dims narrow = add(input_, channels, 1, 1, ".conv1", ".bn1");

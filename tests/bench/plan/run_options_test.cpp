@@ -6,8 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "bench/plan/options/kit.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/train/job/options.hpp"
 #include "tests/bench/plan/planned.hpp"
 
@@ -25,7 +29,17 @@ struct Sample {
   std::string json;
   std::vector<std::string> beside = {};
   std::string json_beside = {};
+  std::string json_without = {};  ///< in place of the option, where the network needs a value of it
+  std::string model = "gpt2-tiny";
 };
+
+const std::string example = TW_SOURCE_DIR "/models/custom/examples/policy-network.json";
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
 
 Sample sample_of(const RunOption& option) {
   const std::vector<std::string> clock = {"--gpu-clock", "600:900:60"};
@@ -39,6 +53,12 @@ Sample sample_of(const RunOption& option) {
     return sample;
   };
   const std::string key = option.key;
+  if (key == "layers_file") {
+    Sample sample{{example}, text_of(example)};
+    sample.json_without = R"(, "layers_file": )" + text_of(TW_SOURCE_DIR "/models/custom/examples/time-series.json");
+    sample.model = "custom";
+    return sample;
+  }
   if (key == "recompute") return {{"1"}, "1"};
   if (key == "search") return with({{"energy"}, R"("energy")"}, searching({}, ""));
   if (key == "max_slowdown")
@@ -82,14 +102,16 @@ Request of_line(std::vector<std::string> words, const std::string& config = "") 
   return request_of(options, config);
 }
 
-Request of_config(const std::string& more) { return read_config("c", R"({"model": "gpt2-tiny")" + more + "}"); }
+Request of_config(const std::string& more, const std::string& model = "gpt2-tiny") {
+  return read_config("c", R"({"model": ")" + model + "\"" + more + "}");
+}
 
 std::string config_of(const RunOption& option, const Sample& sample) {
   return std::string(", \"") + option.key + "\": " + sample.json + sample.json_beside;
 }
 
 std::vector<std::string> line_of(const Sample& sample, const RunOption& option) {
-  std::vector<std::string> words = {"--model", "gpt2-tiny", option.name};
+  std::vector<std::string> words = {"--model", sample.model, option.name};
   words.insert(words.end(), sample.words.begin(), sample.words.end());
   words.insert(words.end(), sample.beside.begin(), sample.beside.end());
   return words;
@@ -102,7 +124,7 @@ class EachOption : public testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(EachOption, MeansTheSameOnTheCommandLineInAConfigAndInAKit) {
-  const Request written = of_config(config_of(option_, sample_));
+  const Request written = of_config(config_of(option_, sample_), sample_.model);
   const OptionValue value = option_.value(written);
   EXPECT_NE(value, OptionValue()) << "said in a kit";
   const Request again = read_config("kit.json", kit_json({}, written, {"trainwatt", "1", "a"}));
@@ -115,7 +137,8 @@ TEST_P(EachOption, MeansTheSameOnTheCommandLineInAConfigAndInAKit) {
 }
 
 TEST_P(EachOption, EntersThePlansHashOrNotAsItSays) {
-  const Request with = of_config(config_of(option_, sample_)), without = of_config(sample_.json_beside);
+  const Request with = of_config(config_of(option_, sample_), sample_.model),
+                without = of_config(sample_.json_without + sample_.json_beside, sample_.model);
   EXPECT_EQ(hash_of(with) == hash_of(without), option_.in_plan == RunOption::InPlan::no);
 }
 
@@ -149,6 +172,65 @@ TEST_P(EachOption, ChangesAKitOnlyWhereItMay) {
 
 INSTANTIATE_TEST_SUITE_P(Each, EachOption, testing::Range(std::size_t{0}, run_options().size()),
                          [](const auto& one) { return std::string(run_options()[one.param].key); });
+
+// The file is read where it is named, so that a kit needs no file beside it.
+TEST(LayersFile, IsInTheKitAndInTheNameOfTheNetwork) {
+  const Request request = of_line({"--model", "custom", "--layers-file", example});
+  const std::string kit = kit_json({}, request, {"trainwatt", "1", "a"});
+  EXPECT_NE(kit.find("Mnih"), std::string::npos);
+  const RunPlan plan = make_plan(read_config("kit.json", kit), 1, "cpu");
+  EXPECT_TRUE(plan.points.at(0).id.starts_with("custom-policy-network-")) << plan.points.at(0).id;
+  const RunPlan other = make_plan(
+      of_line({"--model", "custom", "--layers-file", TW_SOURCE_DIR "/models/custom/examples/segmentation.json"}), 1,
+      "cpu");
+  EXPECT_NE(other.points.at(0).network.name, plan.points.at(0).network.name);
+  EXPECT_EQ(recorded_network(plan.points.at(0).network.name, request.layers).name, plan.points.at(0).network.name);
+  EXPECT_THROW(recorded_network(other.points.at(0).network.name, request.layers), std::invalid_argument);
+  EXPECT_THROW(recorded_network(plan.points.at(0).network.name, ""), std::invalid_argument);
+}
+
+TEST(LayersFile, AConfigMayNameItByItsPath) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "tw-layers-config.json";
+  std::ofstream(path) << R"({"model": "custom", // as in a shell
+    "layers_file": ")" << example << R"("})";
+  const std::string text = read_config_text(path.string());
+  EXPECT_NE(text.find("Mnih"), std::string::npos) << "its content is in place of the path";
+  EXPECT_EQ(hash_of(read_config("c", text)), hash_of(of_line({"--model", "custom", "--layers-file", example})));
+  std::filesystem::remove(path);
+}
+
+TEST(LayersFile, FaultsHaveTheirCodeAndPointer) {
+  const auto said = [](const std::string& layers) {
+    try {
+      make_plan(of_config(R"(, "layers_file": )" + layers, "custom"), 1, "cpu");
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const std::string wrong = said(R"({"name": "a", "input": {"kind": "images", "size": 8, "channels": 3, "classes": 4},
+      "layers": [{"layer": "flatten"}, {"layer": "convolution", "channels": 2, "kernel": 3}]})");
+  EXPECT_TRUE(wrong.starts_with("[layers-shape] c: /layers_file: /layers/1: ")) << wrong;
+  try {
+    make_plan(of_line({"--model", "custom"}), 1, "cpu");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), "option-needs");
+  }
+  try {
+    make_plan(of_line({"--model", "gpt2-tiny", "--layers-file", example}), 1, "cpu");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), "option-does-not-apply");
+    EXPECT_EQ(error.key(), "layers_file");
+  }
+  try {
+    of_line({"--model", "custom", "--layers-file", "no-such-file.json"});
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), "cannot-read");
+  }
+}
 
 const UsageError fault_of(const std::string& config, int ranks = 2) {
   try {

@@ -29,9 +29,9 @@ class CudnnOnGpu : public testing::Test {
   std::unique_ptr<Device> device_;
 };
 
-Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
+Dims image_in(const ConvolutionShape& s) { return s.in(); }
+Dims image_out(const ConvolutionShape& s) { return s.out(); }
+Dims kernel(const ConvolutionShape& s) { return s.weight(); }
 
 /// All passes on small integers, which each precision holds: sums of few are exact.
 test::Case all_passes(ConvolutionShape s) {

@@ -85,14 +85,15 @@ class CudnnConvolutions : public CudnnGraphs, public testing::WithParamInterface
     std::vector<ConvolutionShape> list;
     for (const Product& p : products(network, 32, 0)) {
       if (p.kind != Product::Kind::convolution) continue;
-      list.push_back({p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding,
-                      GetParam().precision.dtype, GetParam().precision.math});
+      const auto by_axis = [](const Product::PerAxis& sizes) { return PerAxis(sizes.height, sizes.width); };
+      list.push_back({p.batch, p.height, p.width, p.in_channels, p.out_channels, by_axis(p.kernel), by_axis(p.stride),
+                      by_axis(p.padding), GetParam().precision.dtype, GetParam().precision.math, p.groups});
     }
     return list;
   }
   static std::string text(const ConvolutionShape& s) {
     return std::to_string(s.in_channels) + " → " + std::to_string(s.out_channels) + " at " + std::to_string(s.height) +
-           ", kernel " + std::to_string(s.kernel) + ", stride " + std::to_string(s.stride);
+           ", kernel " + s.kernel.str() + ", stride " + s.stride.str();
   }
 };
 
@@ -114,12 +115,12 @@ TEST_P(CudnnConvolutions, backward_weights) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (half && !driver) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
   const bool compiles = GetParam().network == std::string("resnet-50") && GetParam().precision.dtype == DType::bf16;
-  std::set<std::pair<int, int>> compiled;  // one of each kernel and stride
+  std::set<std::string> compiled;  // one of each kernel and stride
   for (ConvolutionShape s : shapes()) {
     if (half && s.in_channels % 8 == 0) {
       const Graph graph = added_weights_graph(*target_, s);
       EXPECT_EQ(proposed(graph, demands_of(s)), "proposed") << text(s);
-      if (compiles && compiled.insert({s.kernel, s.stride}).second) {
+      if (compiles && compiled.insert(s.kernel.str() + " " + s.stride.str()).second) {
         EXPECT_EQ(finalised(graph, demands_of(s)), "compiled") << text(s);
       }
       continue;
@@ -172,6 +173,18 @@ INSTANTIATE_TEST_SUITE_P(Networks, CudnnAttention, testing::Values("gpt2-124m", 
                          [](const testing::TestParamInfo<const char*>& network) {
                            return std::string(network.param).substr(5);
                          });
+
+// Grouped convolutions: several channels in a group, and one (depthwise).
+TEST_F(CudnnGraphs, groups) {
+  for (const std::int64_t groups : {4, 64}) {
+    ConvolutionShape s{32, 28, 28, 64, 64, 3, 1, 1, DType::float32, Math::standard, groups};
+    for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
+      EXPECT_EQ(finalised(convolution_graph(*target_, s, pass), demands_of(s)), "built") << to_string(pass) << groups;
+    s.dtype = DType::bf16;
+    for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input})
+      EXPECT_EQ(finalised(convolution_graph(*target_, s, pass), demands_of(s)), "built") << to_string(pass) << groups;
+  }
+}
 
 TEST_F(CudnnGraphs, attention_at_odd_sizes) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

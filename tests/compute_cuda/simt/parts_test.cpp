@@ -143,7 +143,8 @@ TEST_P(Parts, Fp8) {
     for (const bool gradient : {false, true}) {
       const Tensor state = lab.in_out("scale", DType::float32, {words}, Floats(static_cast<std::size_t>(words), 0.0f));
       const auto address = reinterpret_cast<std::uintptr_t>(state.data);
-      auto* scale = reinterpret_cast<Fp8Scale*>((address + alignof(Fp8Scale) - 1) / alignof(Fp8Scale) * alignof(Fp8Scale));
+      auto* scale =
+          reinterpret_cast<Fp8Scale*>((address + alignof(Fp8Scale) - 1) / alignof(Fp8Scale) * alignof(Fp8Scale));
       // Bytes four by four: a Lab has no dtype of one byte.
       const Tensor straight = lab.out("straight", DType::int32, {s.count() / 4}),
                    turned = lab.out("turned", DType::int32, {s.count() / 4}),
@@ -181,8 +182,7 @@ const Head heads[] = {{1, 1, 1, 0, 0, false, true, false},        {3, 2, 8, 0, 0
                       {5, 31, 31, 0, 0, true, true, false},       {4, 33, 40, 1, 0.1f, true, true, true},
                       {3, 1023, 1024, 0, 0, false, true, false},  {2, 1023, 1024, 0, 0.1f, true, true, true},
                       {2, 40001, 40008, 0, 0, false, true, true}, {3, 1000, 1000, 0, 0.1f, true, false, false},
-                      {7, 10, 16, 0, 0, false, true, true},
-                      {2, 20003, 20003, 0, 0.1f, true, true, true}};
+                      {7, 10, 16, 0, 0, false, true, true},       {2, 20003, 20003, 0, 0.1f, true, true, true}};
 
 TEST_P(Parts, ClassifierRows) {
   for (const Head& h : heads) {
@@ -302,9 +302,9 @@ TEST_P(Parts, ClassifierTotals) {
     const Tensor row_loss = lab.in(DType::float32, {rows}, losses), row_correct = lab.in({rows}, corrects);
     const Tensor loss = lab.out("loss", DType::float32, {1}), alone = lab.out("alone", DType::float32, {1}),
                  correct = lab.out("correct", DType::int32, {1});
-    cuda::classifier_totals(nullptr, row_loss.as<float>(), row_correct.as<std::int32_t>(), rows, loss.as<float>(),
+    cuda::classifier_totals(nullptr, row_loss.as<float>(), row_correct.as<std::int32_t>(), rows, 1, loss.as<float>(),
                             correct.as<std::int32_t>());
-    cuda::classifier_totals(nullptr, row_loss.as<float>(), nullptr, rows, alone.as<float>(), nullptr);
+    cuda::classifier_totals(nullptr, row_loss.as<float>(), nullptr, rows, 1, alone.as<float>(), nullptr);
     EXPECT_EQ(lab.read(loss)[0], static_cast<float>(sum / rows));
     EXPECT_EQ(lab.read(alone)[0], static_cast<float>(sum / rows));
     EXPECT_EQ(lab.finish()[2].values[0], static_cast<float>(count));

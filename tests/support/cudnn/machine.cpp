@@ -161,9 +161,11 @@ class Machine {
                 what.one<std::int64_t>(A::convolution_spatial_dims) == 2 &&
                 what.all<std::int64_t>(A::convolution_dilations) == Extents{1, 1},
             "a cross-correlation in float32 is wanted");
-    const std::int64_t stride = what.all<std::int64_t>(A::convolution_strides)[0],
-                       padding = what.all<std::int64_t>(A::convolution_pre_padding)[0];
-    require(padding == what.all<std::int64_t>(A::convolution_post_padding)[0], "equal padding");
+    const auto strides = what.all<std::int64_t>(A::convolution_strides),
+               padding = what.all<std::int64_t>(A::convolution_pre_padding);
+    require(
+        strides.size() == 2 && padding.size() == 2 && padding == what.all<std::int64_t>(A::convolution_post_padding),
+        "equal padding");
     require(operation.one<float>(forward ? A::forward_alpha
                                  : data  ? A::backward_data_alpha
                                          : A::backward_filter_alpha) == 1,
@@ -172,10 +174,11 @@ class Machine {
                                             : data  ? A::backward_data_beta
                                                     : A::backward_filter_beta);
     const std::int64_t n = x.extents[0], c = x.extents[1], h = x.extents[2], width = x.extents[3], k = w.extents[0],
-                       r = w.extents[2], oh = y.extents[2], ow = y.extents[3];
-    require(w.extents[1] == c && w.extents[3] == r && y.extents[0] == n && y.extents[1] == k &&
-                oh == (h + 2 * padding - r) / stride + 1 && ow == (width + 2 * padding - r) / stride + 1,
+                       seen = w.extents[1], r = w.extents[2], s = w.extents[3], oh = y.extents[2], ow = y.extents[3];
+    require(c % seen == 0 && k % (c / seen) == 0 && y.extents[0] == n && y.extents[1] == k &&
+                oh == (h + 2 * padding[0] - r) / strides[0] + 1 && ow == (width + 2 * padding[1] - s) / strides[1] + 1,
             "extents that fit");
+    const std::int64_t group_out = k / (c / seen);  // fewer channels of w than of x: groups
     const Tensor& result = forward ? y : data ? x : w;
     Numbers sums(static_cast<std::size_t>(result.count()), 0.0);
     if (beta != 0) {
@@ -188,13 +191,14 @@ class Machine {
       for (std::int64_t out = 0; out < k; ++out)
         for (std::int64_t i = 0; i < oh; ++i)
           for (std::int64_t j = 0; j < ow; ++j)
-            for (std::int64_t in = 0; in < c; ++in)
+            for (std::int64_t in = 0; in < seen; ++in)
               for (std::int64_t a = 0; a < r; ++a)
-                for (std::int64_t b = 0; b < r; ++b) {
-                  const std::int64_t row = i * stride - padding + a, column = j * stride - padding + b;
+                for (std::int64_t b = 0; b < s; ++b) {
+                  const std::int64_t row = i * strides[0] - padding[0] + a, column = j * strides[1] - padding[1] + b;
                   if (row < 0 || row >= h || column < 0 || column >= width) continue;
-                  const auto at_x = static_cast<std::size_t>(((image * c + in) * h + row) * width + column),
-                             at_w = static_cast<std::size_t>(((out * c + in) * r + a) * r + b),
+                  const std::int64_t channel = out / group_out * seen + in;
+                  const auto at_x = static_cast<std::size_t>(((image * c + channel) * h + row) * width + column),
+                             at_w = static_cast<std::size_t>(((out * seen + in) * r + a) * s + b),
                              at_y = static_cast<std::size_t>(((image * k + out) * oh + i) * ow + j);
                   if (forward)
                     sums[at_y] += xs[at_x] * ws[at_w];

@@ -18,14 +18,9 @@ using dnn::Runner;
 constexpr std::size_t most_workspace_bytes = std::size_t{1} << 30;
 constexpr std::size_t most_widened_bytes = std::size_t{512} << 20;
 
-Dims input_of(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims output_of(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel_of(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
-
 std::string name_of(const ConvolutionShape& s, const char* pass) {
-  return std::string(pass) + " " + input_of(s).str() + " " + kernel_of(s).str() + " stride " +
-         std::to_string(s.stride) + " padding " + std::to_string(s.padding) + " " + std::string(to_string(s.dtype)) +
-         " " + to_string(s.math);
+  return std::string(pass) + " " + s.in().str() + " " + s.weight().str() + " stride " + s.stride.str() + " padding " +
+         s.padding.str() + " " + std::string(to_string(s.dtype)) + " " + to_string(s.math);
 }
 
 class DnnConvolution final : public ConvolutionPlan {
@@ -91,8 +86,8 @@ class DnnConvolution final : public ConvolutionPlan {
       weights_.run(stream, {{dnn::uid_x, x}, {dnn::uid_w, args.d_weight.data}, {dnn::uid_y, dy}}, workspace);
     };
     if (way_ == Way::direct) return add(args.x.data, args.dy.data);
-    const Tensor x{scratch, DType::float32, input_of(part_)};
-    const Tensor dy{scratch + dnn::aligned(x.bytes()), DType::float32, output_of(part_)};
+    const Tensor x{scratch, DType::float32, part_.in()};
+    const Tensor dy{scratch + dnn::aligned(x.bytes()), DType::float32, part_.out()};
     for (std::int64_t image = 0; image < shape().batch; image += part_.batch) {
       const std::int64_t part = image / part_.batch;
       cast(stream, {.x = args.x.slice(part * x.count(), x.dims), .y = x});
@@ -109,8 +104,7 @@ class DnnConvolution final : public ConvolutionPlan {
   Runner find(const ConvolutionShape& s, Op pass, std::string* why) {
     return Runner(dnn::find_measured(
         context_, *dnn_, name_of(s, to_string(pass)), dnn::convolution_graph(*dnn_->target, s, pass), wish(s),
-        {{dnn::uid_x, input_of(s), s.dtype}, {dnn::uid_w, kernel_of(s), s.dtype}, {dnn::uid_y, output_of(s), s.dtype}},
-        {}, why));
+        {{dnn::uid_x, s.in(), s.dtype}, {dnn::uid_w, s.weight(), s.dtype}, {dnn::uid_y, s.out(), s.dtype}}, {}, why));
   }
   dnn::Wish wish(const ConvolutionShape& s) const {
     dnn::Demands demands = dnn::demands_of(s);
@@ -128,10 +122,10 @@ class DnnConvolution final : public ConvolutionPlan {
     way_ = Way::added;
     weights_ = Runner(dnn::find_measured(context_, *dnn_, name_of(s, "convolution_backward_weights, added"),
                                          dnn::added_weights_graph(*dnn_->target, s), wish(s),
-                                         {{dnn::uid_x, input_of(s), s.dtype},
-                                          {dnn::uid_y, output_of(s), s.dtype},
-                                          {dnn::uid_addend, kernel_of(s), DType::float32},
-                                          {dnn::uid_sum, kernel_of(s), DType::float32}},
+                                         {{dnn::uid_x, s.in(), s.dtype},
+                                          {dnn::uid_y, s.out(), s.dtype},
+                                          {dnn::uid_addend, s.weight(), DType::float32},
+                                          {dnn::uid_sum, s.weight(), DType::float32}},
                                          {}, &not_added));
     if (weights_) return true;
     way_ = Way::widened;
@@ -146,13 +140,13 @@ class DnnConvolution final : public ConvolutionPlan {
     const auto bytes = [](const Dims& dims) {
       return dnn::aligned(static_cast<std::size_t>(dims.count()) * sizeof(float));
     };
-    return bytes(input_of(part_)) + bytes(output_of(part_));
+    return bytes(part_.in()) + bytes(part_.out());
   }
   /// The library's workspace, and behind it our scratch.
   std::size_t weights_bytes() const {
     const std::size_t scratch = way_ == Way::direct ? 0
                                 : way_ == Way::added
-                                    ? static_cast<std::size_t>(kernel_of(shape()).count()) * sizeof(float)
+                                    ? static_cast<std::size_t>(shape().weight().count()) * sizeof(float)
                                     : widened_bytes();
     return dnn::aligned(weights_.plan().workspace_bytes()) + scratch;
   }
@@ -192,8 +186,8 @@ std::vector<LibraryProduct> dnn_products(Context& context, const ConvolutionShap
   const std::shared_ptr<ConvolutionPlan> plan = make_dnn_convolution(context, shape, &why);
   if (!plan) return {};
   if (pass == Op::convolution_backward_input && !static_cast<DnnConvolution&>(*plan).has_backward_input()) return {};
-  const Tensor in{nullptr, shape.dtype, input_of(shape)}, out{nullptr, shape.dtype, output_of(shape)},
-      kernel{nullptr, pass == Op::convolution_backward_weights ? DType::float32 : shape.dtype, kernel_of(shape)};
+  const Tensor in{nullptr, shape.dtype, shape.in()}, out{nullptr, shape.dtype, shape.out()},
+      kernel{nullptr, pass == Op::convolution_backward_weights ? DType::float32 : shape.dtype, shape.weight()};
   LibraryProduct product;
   product.layout = "plain";
   product.implementation = plan->description();

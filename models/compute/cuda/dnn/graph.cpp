@@ -132,12 +132,12 @@ void Graph::convolution(const ConvolutionOperands& operands) {
   const Names& names = operands.pass == Kind::operation_convolution_forward         ? forward
                        : operands.pass == Kind::operation_convolution_backward_data ? data
                                                                                     : filter;
-  const Extents one(2, 1), stride(2, operands.stride), padding(2, operands.padding);
-  const Descriptor& what = keep(make(Kind::convolution, Attribute::convolution_spatial_dims, std::int64_t{2},
-                                     Attribute::convolution_math_type, DataType::float32, Attribute::convolution_mode,
-                                     ConvolutionMode::cross_correlation, Attribute::convolution_dilations, one,
-                                     Attribute::convolution_strides, stride, Attribute::convolution_pre_padding,
-                                     padding, Attribute::convolution_post_padding, padding));
+  const Extents one(2, 1);
+  const Descriptor& what = keep(make(
+      Kind::convolution, Attribute::convolution_spatial_dims, std::int64_t{2}, Attribute::convolution_math_type,
+      DataType::float32, Attribute::convolution_mode, ConvolutionMode::cross_correlation,
+      Attribute::convolution_dilations, one, Attribute::convolution_strides, operands.stride,
+      Attribute::convolution_pre_padding, operands.padding, Attribute::convolution_post_padding, operands.padding));
   operations_.push_back(make(operands.pass, names.convolution, what, names.x, tensor(operands.x), names.w,
                              tensor(operands.w), names.y, tensor(operands.y), names.alpha, 1.0f, names.beta,
                              operands.beta));

@@ -139,8 +139,8 @@ class Graph {
   void reshape(std::int64_t x, std::int64_t y);
   struct ConvolutionOperands {
     Kind pass = Kind::operation_convolution_forward;
-    std::int64_t x = 0, w = 0, y = 0;  ///< or their gradients
-    std::int64_t stride = 1, padding = 0;
+    std::int64_t x = 0, w = 0, y = 0;     ///< or their gradients
+    Extents stride{1, 1}, padding{0, 0};  ///< height, width
     float beta = 0;
   };
   void convolution(const ConvolutionOperands& operands);

@@ -11,7 +11,11 @@ struct ChannelsLast {
 };
 ChannelsLast input_of(const ConvolutionShape& s) { return {s.batch, s.in_channels, s.height, s.width}; }
 ChannelsLast output_of(const ConvolutionShape& s) { return {s.batch, s.out_channels, s.out_height(), s.out_width()}; }
-ChannelsLast kernel_of(const ConvolutionShape& s) { return {s.out_channels, s.in_channels, s.kernel, s.kernel}; }
+/// With fewer input channels than the image the library takes groups.
+ChannelsLast kernel_of(const ConvolutionShape& s) {
+  return {s.out_channels, s.in_channels / s.groups, s.kernel.height, s.kernel.width};
+}
+Extents by_axis(const PerAxis& sizes) { return {sizes.height, sizes.width}; }
 
 Kind kind_of(Op pass) {
   return pass == Op::convolution_forward          ? Kind::operation_convolution_forward
@@ -132,8 +136,8 @@ Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op 
                      .x = uid_x,
                      .w = uid_w,
                      .y = uid_y,
-                     .stride = shape.stride,
-                     .padding = shape.padding,
+                     .stride = by_axis(shape.stride),
+                     .padding = by_axis(shape.padding),
                      .beta = pass == Op::convolution_backward_weights ? 1.0f : 0.0f});
   graph.finalize();
   return graph;
@@ -152,8 +156,8 @@ Graph added_weights_graph(const Target& target, const ConvolutionShape& shape) {
                      .x = uid_x,
                      .w = gradient,
                      .y = uid_y,
-                     .stride = shape.stride,
-                     .padding = shape.padding});
+                     .stride = by_axis(shape.stride),
+                     .padding = by_axis(shape.padding)});
   graph.pointwise(Pointwise::add, DataType::float32, {.x = gradient, .b = uid_addend, .y = uid_sum});
   graph.finalize();
   return graph;

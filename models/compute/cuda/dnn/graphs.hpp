@@ -6,7 +6,7 @@
 
 namespace tw::models::cuda::dnn {
 
-// ---- convolution: NHWC tensors, weights (out, kernel, kernel, in), sums in float32 ----
+// ---- convolution: NHWC tensors, weights as ConvolutionShape::weight(), sums in float32 ----
 enum ConvolutionUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_addend, uid_sum };  ///< or their gradients
 
 /// One pass, all tensors of the shape's dtype. backward_weights adds to what uid_w holds, which is float32 only where

@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(row_threads, occupancy::classifier_rows_kernel
 constexpr int total_threads = occupancy::classifier_totals_kernel.threads;
 
 __global__ void __launch_bounds__(total_threads)
-    classifier_totals_kernel(const float* row_loss, const std::int32_t* row_correct, Index rows, float* loss,
-                             std::int32_t* correct) {
+    classifier_totals_kernel(const float* row_loss, const std::int32_t* row_correct, Index rows, float weight,
+                             float* loss, std::int32_t* correct) {
   double sums[2] = {0, 0};  // counts are exact in float64
   for (Index row = threadIdx.x; row < rows; row += blockDim.x) {
     sums[0] += static_cast<double>(row_loss[row]);
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(total_threads)
   }
   block_sum(sums, dynamic_shared<double>());
   if (threadIdx.x != 0) return;
-  *loss = static_cast<float>(sums[0] / static_cast<double>(rows));
+  *loss = static_cast<float>(sums[0] / static_cast<double>(rows) * static_cast<double>(weight));
   if (correct != nullptr) *correct = static_cast<std::int32_t>(sums[1]);
 }
 
@@ -206,10 +206,10 @@ void classifier_rows(cudaStream_t stream, const ClassifierRows& args) {
 }
 
 void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows,
-                       float* loss, std::int32_t* correct) {
+                       float weight, float* loss, std::int32_t* correct) {
   const int threads = static_cast<int>(std::clamp<Index>(round_to_warps(rows), 32, total_threads));
   launch<classifier_totals_kernel>(1, threads, 2 * static_cast<std::size_t>(threads / warp_size) * sizeof(double),
-                                   stream, row_loss, row_correct, rows, loss, correct);
+                                   stream, row_loss, row_correct, rows, weight, loss, correct);
 }
 
 }  // namespace tw::models::cuda

@@ -42,6 +42,7 @@ void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args);
 void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args);  // gathers: no atomics
 void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args);
 void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args);
+void copy_channels(cudaStream_t stream, const CopyChannels& args);
 void rotary(cudaStream_t stream, const Rotary& args);
 void swiglu_forward(cudaStream_t stream, const SwigluForward& args);
 void swiglu_backward(cudaStream_t stream, const SwigluBackward& args);
@@ -94,9 +95,9 @@ struct ClassifierRows {
   std::int32_t* row_correct = nullptr;  ///< (rows): 1 where the first of the greatest logits is the target's
 };
 void classifier_rows(cudaStream_t stream, const ClassifierRows& args);
-/// loss = mean of row_loss, correct = Σ row_correct (may be null), over all rows, in a fixed order.
+/// loss = weight · mean of row_loss, correct = Σ row_correct (may be null), over all rows, in a fixed order.
 void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows,
-                       float* loss, std::int32_t* correct);
+                       float weight, float* loss, std::int32_t* correct);
 
 /// scale->greatest = max |x|, which must be 0: for a tensor without history.
 void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* scale);

@@ -1,4 +1,4 @@
-// Max pooling and global average pooling, NHWC; packs of channels.
+// Max and average pooling, NHWC; packs of channels.
 #include "models/compute/cuda/kernels/columns.cuh"
 
 namespace tw::models::cuda {
@@ -10,22 +10,23 @@ constexpr int line_threads =
 
 /// Windows over images. A block has a line of pixels: of the output forward, of the input backward.
 struct Windows {
-  int height, width, channels, out_height, out_width, kernel, stride, padding;
+  int height, width, channels, out_height, out_width;
+  PerAxis kernel, stride, padding;
 };
 
 template <class T, int N>
 __global__ void __launch_bounds__(line_threads)
     max_pool_forward_kernel(const T* x, T* y, std::int32_t* argmax, Windows w) {
   const Index line = blockIdx.x, image = line / w.out_height;
-  const int top = static_cast<int>(line % w.out_height) * w.stride - w.padding, packs = w.channels / N;
+  const int top = static_cast<int>(line % w.out_height) * w.stride.height - w.padding.height, packs = w.channels / N;
   for (int i = static_cast<int>(threadIdx.x); i < w.out_width * packs; i += static_cast<int>(blockDim.x)) {
-    const int column = i / packs, channel = i % packs * N, left = column * w.stride - w.padding;
+    const int column = i / packs, channel = i % packs * N, left = column * w.stride.width - w.padding.width;
     Floats<N> best{};
     Pack<std::int32_t, N> where{};
     bool first = true;
-    for (int kh = 0; kh < w.kernel; ++kh) {
+    for (int kh = 0; kh < w.kernel.height; ++kh) {
       if (top + kh < 0 || top + kh >= w.height) continue;
-      for (int kw = 0; kw < w.kernel; ++kw) {
+      for (int kw = 0; kw < w.kernel.width; ++kw) {
         if (left + kw < 0 || left + kw >= w.width) continue;
         const Index pixel = (image * w.height + top + kh) * w.width + left + kw;
         const Floats<N> values = load<N>(x + pixel * w.channels + channel);
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(line_threads)
           // The first of equals stays; a NaN wins.
           const bool better = first || values[k] > best[k] || values[k] != values[k];
           best[k] = better ? values[k] : best[k];
-          where.values[k] = better ? kh * w.kernel + kw : where.values[k];
+          where.values[k] = better ? kh * w.kernel.width + kw : where.values[k];
         }
         first = false;
       }
@@ -45,37 +46,97 @@ __global__ void __launch_bounds__(line_threads)
   }
 }
 
-/// Each element gathers from the windows that hold it, in their order.
-template <class T, int N>
-__global__ void __launch_bounds__(line_threads)
-    max_pool_backward_kernel(const T* dy, const std::int32_t* argmax, T* dx, Windows w) {
+/// Windows that hold position i of an axis: o·stride ≤ i + padding ≤ o·stride + kernel − 1.
+__device__ inline int first_window(int i, int kernel, int stride, int padding) {
+  return i + padding < kernel ? 0 : (i + padding - kernel) / stride + 1;
+}
+__device__ inline int end_window(int i, int stride, int padding, int count) {
+  const int past = (i + padding) / stride + 1;
+  return past < count ? past : count;
+}
+
+/// body(pack's place in dx, pixel of dy) for the thread's packs of the block's line of dx and the windows that hold
+/// them, in order: sums gather, so that each is added in one order. `begin` and `end` are called around each pack.
+template <int N, class Begin, class Body, class End>
+__device__ inline void over_windows(const Windows& w, Begin&& begin, Body&& body, End&& end) {
   const Index line = blockIdx.x, image = line / w.height;
-  const int packs = w.channels / N;
-  // Windows that hold position h: o·stride ≤ h + padding ≤ o·stride + kernel − 1.
-  const auto begin = [&](int h) { return h + w.padding < w.kernel ? 0 : (h + w.padding - w.kernel) / w.stride + 1; };
-  const auto end = [&](int h, int count) {
-    const int past = (h + w.padding) / w.stride + 1;
-    return past < count ? past : count;
-  };
-  const int row = static_cast<int>(line % w.height), first_row = begin(row), end_row = end(row, w.out_height);
+  const int packs = w.channels / N, row = static_cast<int>(line % w.height);
+  const int first_row = first_window(row, w.kernel.height, w.stride.height, w.padding.height),
+            end_row = end_window(row, w.stride.height, w.padding.height, w.out_height);
   for (int i = static_cast<int>(threadIdx.x); i < w.width * packs; i += static_cast<int>(blockDim.x)) {
-    const int column = i / packs, channel = i % packs * N, end_column = end(column, w.out_width);
-    Floats<N> sum{};
+    const int column = i / packs, channel = i % packs * N;
+    const int first_column = first_window(column, w.kernel.width, w.stride.width, w.padding.width),
+              end_column = end_window(column, w.stride.width, w.padding.width, w.out_width);
+    begin();
     for (int oh = first_row; oh < end_row; ++oh) {
-      for (int ow = begin(column); ow < end_column; ++ow) {
-        const int offset = (row + w.padding - oh * w.stride) * w.kernel + column + w.padding - ow * w.stride;
-        const Index at = ((image * w.out_height + oh) * w.out_width + ow) * w.channels + channel;
-        const Floats<N> gradient = load<N>(dy + at);
-        const auto where = load_pack<N>(argmax + at);
-#pragma unroll
-        for (int k = 0; k < N; ++k) sum[k] += where.values[k] == offset ? gradient[k] : 0.0f;
+      for (int ow = first_column; ow < end_column; ++ow) {
+        const int place = (row + w.padding.height - oh * w.stride.height) * w.kernel.width + column + w.padding.width -
+                          ow * w.stride.width;
+        body(((image * w.out_height + oh) * w.out_width + ow) * w.channels + channel, place);
       }
     }
-    store(dx + (line * w.width + column) * w.channels + channel, sum);
+    end((line * w.width + column) * w.channels + channel);
   }
 }
 
-Windows windows(const Dims& x, const Dims& y, int kernel, int stride, int padding) {
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads)
+    max_pool_backward_kernel(const T* dy, const std::int32_t* argmax, T* dx, Windows w) {
+  Floats<N> sum{};
+  over_windows<N>(
+      w, [&] { sum = {}; },
+      [&](Index at, int place) {
+        const Floats<N> gradient = load<N>(dy + at);
+        const auto where = load_pack<N>(argmax + at);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] += where.values[k] == place ? gradient[k] : 0.0f;
+      },
+      [&](Index to) { store(dx + to, sum); });
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads) average_windows_forward_kernel(const T* x, T* y, Windows w) {
+  const Index line = blockIdx.x, image = line / w.out_height;
+  const int top = static_cast<int>(line % w.out_height) * w.stride.height - w.padding.height, packs = w.channels / N;
+  const float area = static_cast<float>(w.kernel.height * w.kernel.width);
+  for (int i = static_cast<int>(threadIdx.x); i < w.out_width * packs; i += static_cast<int>(blockDim.x)) {
+    const int column = i / packs, channel = i % packs * N, left = column * w.stride.width - w.padding.width;
+    Floats<N> sum{};
+    for (int kh = 0; kh < w.kernel.height; ++kh) {
+      if (top + kh < 0 || top + kh >= w.height) continue;
+      for (int kw = 0; kw < w.kernel.width; ++kw) {
+        if (left + kw < 0 || left + kw >= w.width) continue;
+        const Floats<N> values =
+            load<N>(x + ((image * w.height + top + kh) * w.width + left + kw) * w.channels + channel);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] += values[k];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] /= area;
+    store(y + (line * w.out_width + column) * w.channels + channel, sum);
+  }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads) average_windows_backward_kernel(const T* dy, T* dx, Windows w) {
+  const float area = static_cast<float>(w.kernel.height * w.kernel.width);
+  Floats<N> sum{};
+  over_windows<N>(
+      w, [&] { sum = {}; },
+      [&](Index at, int) {
+        const Floats<N> gradient = load<N>(dy + at);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] += gradient[k];
+      },
+      [&](Index to) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] /= area;
+        store(dx + to, sum);
+      });
+}
+
+Windows windows(const Dims& x, const Dims& y, const PerAxis& kernel, const PerAxis& stride, const PerAxis& padding) {
   return {static_cast<int>(x[1]),
           static_cast<int>(x[2]),
           static_cast<int>(x[3]),
@@ -87,7 +148,7 @@ Windows windows(const Dims& x, const Dims& y, int kernel, int stride, int paddin
 }
 int threads_for_line(Index packs) { return std::min(round_to_warps(packs), line_threads); }
 
-// ---- average: an image is a matrix of pixels × channels, and a slice of its own ----
+// ---- average of whole images: an image is a matrix of pixels × channels, and a slice of its own ----
 /// `c` of one image; blocks: images × tiles.
 template <class T, int N>
 __global__ void __launch_bounds__(line_threads) average_pool_forward_kernel(const T* x, T* y, Columns c) {
@@ -150,6 +211,15 @@ void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args) {
 }
 
 void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
+  if (args.kernel != 0) {
+    const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
+    with_packs(args.x.dtype, w.channels, {args.x.data, args.y.data}, [&]<class T, int N>() {
+      launch<average_windows_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
+                                                   threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
+                                                   args.x.as<T>(), args.y.as<T>(), w);
+    });
+    return;
+  }
   with_packs(args.x.dtype, args.x.dims[3], {args.x.data}, [&]<class T, int N>() {
     const Images images(args.x.dims, N);
     launch<average_pool_forward_kernel<T, N>>(images.blocks, images.c.threads(), images.c.threads() * N * sizeof(float),
@@ -158,6 +228,15 @@ void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
 }
 
 void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args) {
+  if (args.kernel != 0) {
+    const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
+    with_packs(args.dx.dtype, w.channels, {args.dy.data, args.dx.data}, [&]<class T, int N>() {
+      launch<average_windows_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
+                                                    threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
+                                                    args.dy.as<T>(), args.dx.as<T>(), w);
+    });
+    return;
+  }
   with_packs(args.dx.dtype, args.dx.dims[3], {args.dy.data, args.dx.data}, [&]<class T, int N>() {
     const Images images(args.dx.dims, N);
     launch<average_pool_backward_kernel<T, N>>(images.blocks, images.c.threads(), 0, stream, args.dy.as<T>(),

@@ -1,4 +1,6 @@
-// Rows by index: gathered, and scattered back. A block for each part of a row.
+// Rows by index: gathered, and scattered back; and parts of all rows. A block for each part of a row.
+#include <numeric>
+
 #include "models/compute/cuda/kernels/support.cuh"
 
 namespace tw::models::cuda {
@@ -39,6 +41,15 @@ __global__ void __launch_bounds__(most_threads)
   store(dx + indices[at.row] * p.width + at.column, load<N>(dy + at.row * p.width + at.column));
 }
 
+/// Of rows of x and y, whose lengths differ, `p.width` neighbours.
+template <class T, int N>
+__global__ void __launch_bounds__(most_threads)
+    copy_channels_kernel(const T* x, Index x_width, T* y, Index y_width, Parts p) {
+  const Place<N> at(p);
+  if (at.column >= p.width) return;
+  store_pack(y + at.row * y_width + at.column, load_pack<N>(x + at.row * x_width + at.column));
+}
+
 struct Shape {
   Parts parts;
   unsigned blocks;
@@ -66,6 +77,19 @@ void scatter_rows(cudaStream_t stream, const ScatterRows& args) {
     const Shape shape(args.dy.dims[0], args.dy.dims[1], N);
     launch<scatter_rows_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.dy.as<T>(),
                                       args.indices.as<std::int32_t>(), args.dx.as<T>(), shape.parts);
+  });
+}
+
+void copy_channels(cudaStream_t stream, const CopyChannels& args) {
+  const int last = args.x.dims.rank() - 1;
+  const Index x_width = args.x.dims[last], y_width = args.y.dims[last];
+  // Packs are whole and aligned in each row where they divide all of these.
+  Index common = args.count;
+  for (const Index extent : {x_width, y_width, args.from, args.to}) common = std::gcd(common, extent);
+  with_packs(args.x.dtype, common, {args.x.data, args.y.data}, [&]<class T, int N>() {
+    const Shape shape(args.x.count() / x_width, args.count, N);
+    launch<copy_channels_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.x.as<T>() + args.from, x_width,
+                                       args.y.as<T>() + args.to, y_width, shape.parts);
   });
 }
 
