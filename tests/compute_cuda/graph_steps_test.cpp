@@ -68,7 +68,7 @@ TEST_P(GraphSteps, AreTheStepsCallByCall) {
   const auto& [precision, recomputed_layers, beside] = GetParam();
   if (const std::string why = device->why_unsupported(precision); !why.empty()) GTEST_SKIP() << why;
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(true)}) {
+       {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(true), micro_inception()}) {
     if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
     SCOPED_TRACE(network.name);
     TrainerConfig config = micro_config(network, precision);

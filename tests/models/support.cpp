@@ -73,6 +73,24 @@ NetworkDescription micro_resnet(bool pool) {
   return network;
 }
 
+NetworkDescription micro_inception(bool pools) {
+  NetworkDescription network;
+  network.name = "inception-micro";
+  InceptionDescription shape;
+  shape.pool_features = {32};
+  shape.factorised_channels = {128};
+  shape.wide_modules = 1;
+  shape.narrowing = 32;
+  shape.stem_stride = 1;
+  shape.stem_pools = pools;
+  shape.image_size = pools ? 55 : 17;
+  shape.auxiliary_kernel = 1;
+  shape.classes = 5;
+  network.shape = family::inception::shape(shape);
+  network.default_micro_batch = 4;
+  return network;
+}
+
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {
   TrainerConfig config;
   config.network = network;

@@ -8,6 +8,7 @@
 #include "models/compute/registry.hpp"
 #include "models/families/bert/description.hpp"
 #include "models/families/gpt2/description.hpp"
+#include "models/families/inception/description.hpp"
 #include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
 #include "models/trainer.hpp"
@@ -22,6 +23,8 @@ models::NetworkDescription micro_llama(bool tied_head = true);
 models::NetworkDescription micro_bert();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 models::NetworkDescription micro_resnet(bool pool = false);
+/// A module of each kind, a 32nd of the published channels; 17×17 images, or 55×55 and both pools of the stem.
+models::NetworkDescription micro_inception(bool pools = false);
 /// The network with sizes that `change` has changed.
 template <class Change>
 void change_gpt2(models::NetworkDescription& network, Change change) {

@@ -88,7 +88,7 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {  // batch norm: constant micro-batch
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet(), micro_inception()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.
@@ -115,7 +115,7 @@ TEST(Trainer, AccumulatedMicroBatchesAreOneLargeBatch) {
 }
 
 TEST(Trainer, RecomputationChangesNothingButMemory) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_resnet(true), micro_inception()}) {
     for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp8}) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // convolutions have none
       TrainerConfig config = micro_config(network, precision);
@@ -132,7 +132,7 @@ TEST(Trainer, RecomputationChangesNothingButMemory) {
 }
 
 TEST(Trainer, GradientsLeaveOnceInOrderAndCoverTheBuffer) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.accumulate = 3;
@@ -254,7 +254,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
       EXPECT_GE(scheduled_learning_rate(o, step), 0.09 * static_cast<double>(o.learning_rate)) << network.name;
     }
   }
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.optimizer.warmup_steps = 0;
@@ -268,7 +268,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
 }
 
 TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "resnet-tiny"}) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "resnet-tiny", "inception-tiny"}) {
     TrainerConfig config = micro_config(find_network(name));
     config.micro_batch = 4;
     config.accumulate = 2;
@@ -302,7 +302,7 @@ TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
 }
 
 TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     Trainer trainer(*device, micro_config(network)), other(*device, micro_config(network));
     const double loss = trainer.evaluate(3).loss;
@@ -318,7 +318,8 @@ TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
 
 TEST(Memory, PlanIsWhatIsAllocated) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(), micro_resnet(true)}) {
+       {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_resnet(), micro_resnet(true),
+        micro_inception(true)}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int recomputed : {0, 1, layer_count(network)}) {
         TrainerConfig config = micro_config(network, precision);
@@ -342,7 +343,7 @@ TEST(Memory, PlanIsWhatIsAllocated) {
 }
 
 TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "resnet-tiny"}) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "resnet-tiny", "inception-tiny"}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int threads : {1, 3, 32}) {
         const auto device = create_device("cpu", {0, threads});
@@ -425,7 +426,7 @@ TEST(Memory, Gpt2FitsItsBoundAndRecomputationSaves) {
 }
 
 TEST(Memory, NothingIsAllocatedInAStep) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network, Precision::bf16);
     config.accumulate = 2;
