@@ -193,8 +193,98 @@ class ResNet50(nn.Module):
         return F.cross_entropy(self.head(x), labels, label_smoothing=0.1)
 
 
+class ConvolutionNorm(nn.Module):
+    """Convolution without bias, batch norm, ReLU. padding None: half the kernel."""
+
+    def __init__(self, channels_in, channels, kernel, stride=1, padding=None):
+        super().__init__()
+        if isinstance(kernel, int):
+            kernel = (kernel, kernel)
+        padding = tuple(size // 2 for size in kernel) if padding is None else padding
+        self.convolution = nn.Conv2d(channels_in, channels, kernel, stride, padding, bias=False)
+        self.norm = nn.BatchNorm2d(channels, eps=1e-3)
+
+    def forward(self, x):
+        return F.relu(self.norm(self.convolution(x)))
+
+
+def chain(channels_in, *layers):
+    """layers: (channels, kernel) or (channels, kernel, stride, padding)."""
+    made = []
+    for channels, *rest in layers:
+        made.append(ConvolutionNorm(channels_in, channels, *rest))
+        channels_in = channels
+    return nn.Sequential(*made)
+
+
+class Fork(nn.Module):
+    """1×3 and 3×1 side by side, behind the chain."""
+
+    def __init__(self, before, channels_in):
+        super().__init__()
+        self.before = before
+        self.across, self.down = ConvolutionNorm(channels_in, 384, (1, 3)), ConvolutionNorm(channels_in, 384, (3, 1))
+
+    def forward(self, x):
+        x = self.before(x)
+        return torch.cat((self.across(x), self.down(x)), 1)
+
+
+class Branches(nn.Module):
+    """Branches from one input, joined along the channels; then what is behind a 3×3 average pool, or a max pool of stride 2."""
+
+    def __init__(self, branches, behind_average=None):
+        super().__init__()
+        self.branches, self.behind_average = nn.ModuleList(branches), behind_average
+
+    def forward(self, x):
+        parts = [branch(x) for branch in self.branches]
+        if self.behind_average is None:
+            parts.append(F.max_pool2d(x, 3, 2))
+        else:
+            parts.append(self.behind_average(F.avg_pool2d(x, 3, 1, 1)))
+        return torch.cat(parts, 1)
+
+
+class InceptionV3(nn.Module):
+    def __init__(self, classes=1000):
+        super().__init__()
+        self.stem1 = chain(3, (32, 3, 2, 0), (32, 3, 1, 0), (64, 3))
+        self.stem2 = chain(64, (80, 1), (192, 3, 1, 0))
+        modules, size = [], 192
+        for features in (32, 64, 64):
+            modules.append(Branches([chain(size, (64, 1)), chain(size, (48, 1), (64, 5)), chain(size, (64, 1), (96, 3), (96, 3))],
+                                    chain(size, (features, 1))))
+            size = 224 + features
+        modules.append(Branches([chain(size, (384, 3, 2, 0)), chain(size, (64, 1), (96, 3), (96, 3, 2, 0))]))
+        size += 480
+        for c in (128, 160, 160, 192):
+            modules.append(Branches([chain(size, (192, 1)), chain(size, (c, 1), (c, (1, 7)), (192, (7, 1))),
+                                     chain(size, (c, 1), (c, (7, 1)), (c, (1, 7)), (c, (7, 1)), (192, (1, 7)))], chain(size, (192, 1))))
+            size = 768
+        self.front = nn.Sequential(*modules)
+        self.auxiliary, self.auxiliary_head = chain(768, (128, 1), (768, 5, 1, 0)), nn.Linear(768, classes)
+        modules = [Branches([chain(size, (192, 1), (320, 3, 2, 0)), chain(size, (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, 0))])]
+        for size in (1280, 2048):
+            modules.append(Branches([chain(size, (320, 1)), Fork(chain(size, (384, 1)), 384), Fork(chain(size, (448, 1), (384, 3)), 384)],
+                                    chain(size, (192, 1))))
+        self.back, self.head = nn.Sequential(*modules), nn.Linear(2048, classes)
+        for module in self.modules():
+            if isinstance(module, (nn.Conv2d, nn.Linear)):
+                nn.init.normal_(module.weight, std=0.1)
+        nn.init.normal_(self.auxiliary_head.weight, std=0.001)
+
+    def forward(self, images, labels):
+        x = F.max_pool2d(self.stem1(images), 3, 2)
+        x = self.front(F.max_pool2d(self.stem2(x), 3, 2))
+        auxiliary = self.auxiliary(F.avg_pool2d(x, 5, 3)).mean(dim=(2, 3))
+        main = F.cross_entropy(self.head(self.back(x).mean(dim=(2, 3))), labels, label_smoothing=0.1)
+        return main + 0.4 * F.cross_entropy(self.auxiliary_head(auxiliary), labels, label_smoothing=0.1)
+
+
 TRANSFORMERS = GPT2 | LLAMA | BERT
-IMAGES = ["resnet-50"]
+# network, size of an image, norm at which gradients are clipped
+IMAGES = {"resnet-50": (ResNet50, 224, None), "inception-v3": (InceptionV3, 299, 2.0)}
 
 
 def head_dim(model):
@@ -206,11 +296,12 @@ def build(options):
     """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: no clipping). Learning rates are
     small, so that the loss on one batch stays finite over hundreds of steps."""
     if options.model in IMAGES:
-        network = ResNet50().to(memory_format=torch.channels_last)
-        images = torch.randn(options.micro_batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+        make, size, clip = IMAGES[options.model]
+        network = make().to(memory_format=torch.channels_last)
+        images = torch.randn(options.micro_batch, 3, size, size).contiguous(memory_format=torch.channels_last)
         labels = torch.randint(0, 1000, (options.micro_batch,))
         optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
-        return network, optimizer, (images, labels), None
+        return network, optimizer, (images, labels), clip
     layers, *sizes = TRANSFORMERS[options.model]
     layers = options.layers or layers
     if options.model in BERT:

@@ -5,7 +5,8 @@
                           [--no-compile] [--compile-only]
 
 The same work as in trainwatt (torch_networks.py): same shapes, GPT-2's vocabulary padded to a multiple of 64, no dropout, AdamW and
-clipping at 1 (GPT-2, Llama, BERT), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch's fastest options: torch.compile, fused
+clipping at 1 (GPT-2, Llama, BERT), SGD with momentum and label smoothing 0.1 (ResNet-50; Inception-v3 with its auxiliary
+head). PyTorch's fastest options: torch.compile, fused
 optimizers, scaled dot-product attention, autocast in 16 bits, channels-last for images.
 
 Transformers in 16 bits are run in each of these ways, and the fastest counts (--ways selects some):

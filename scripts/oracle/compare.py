@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import inception_units
 import steps as stepping
 
 
@@ -105,6 +106,9 @@ class Bf16Tolerance:
             layers = [name for name in export.weights if name.endswith((".ln_1.weight", ".input_layernorm.weight",
                                                                                ".intermediate.dense.weight"))]
             depth = 5 * len(layers) + 1  # 4 products, attention
+        elif export.kind == "inception":
+            depth = len(inception_units.STEM) + 1 + sum(inception_units.DEPTH[inception_units.kind_of(name)]
+                                                        for name in inception_units.modules(export.weights))
         else:
             depth = 2 + 3 * len([name for name in export.weights if name.endswith("conv3.weight")])
             depth += len([name for name in export.weights if name.startswith(("bot_l.", "top_l.")) and name.endswith(".weight")])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import inception_units
 import rules
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
@@ -16,6 +17,7 @@ BUFFER_SUFFIXES = (".running_mean", ".running_var")
 PUBLISHED = {"bert": {"layer_norm_epsilon": 1e-12, "activation": "gelu", "segments": 2},
              "dlrm": {"interaction": "dot", "bag": "sum"},
              "gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
+             "inception": {"batch_norm_epsilon": 1e-3, "batch_norm_momentum": 0.1, "auxiliary_weight": 0.4, "label_smoothing": 0.1},
              "llama": {"rms_norm_epsilon": 1e-5, "activation": "silu", "rope_theta": 500000, "rope_low_factor": 1, "rope_high_factor": 4},
              "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
 
@@ -72,11 +74,13 @@ def load_file(path):
             .reshape(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
-def read_relu(path):
+def read_relu(path, kind, weights):
     """Which side of zero each ReLU took. Names in the file: block/tensor, the block's own output as block/output."""
     if not path.exists():
         return {}
     values, places = load_file(path), {}
+    if kind == "inception":
+        return inception_units.relu_places(values, weights)
     for name, value in values.items():
         block, tensor = name.split("/")
         if block == "stem":
@@ -114,4 +118,4 @@ def read_export(folder):
     if step["step"] != 0:
         raise SystemExit(f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
     return Export(folder, step, weights, buffers, tensors["batch"], tensors["gradients"], tensors["updated"],
-                  read_relu(folder / "relu.safetensors"))
+                  read_relu(folder / "relu.safetensors", step["model"]["kind"], weights))

@@ -53,4 +53,14 @@ class Dlrm:
         return name.endswith(".weight") and not name.startswith("emb_l.")
 
 
-OF_KIND = {"bert": Bert, "dlrm": Dlrm, "gpt2": Gpt2, "llama": Llama, "resnet": ResNet}
+class Inception:
+    # Szegedy et al., arXiv 1512.00567, §8 (momentum, clipping); weight decay: the authors' code.
+    OPTIMIZER = {"kind": "sgd", "momentum": 0.9, "weight_decay": 4e-5, "clip_norm": 2.0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weight decay is for convolutions and the classifiers' matrices."""
+        return name.endswith((".conv.weight", "fc.weight"))
+
+
+OF_KIND = {"bert": Bert, "dlrm": Dlrm, "gpt2": Gpt2, "inception": Inception, "llama": Llama, "resnet": ResNet}

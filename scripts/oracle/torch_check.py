@@ -17,6 +17,7 @@ except ImportError as error:
 
 import compare
 import exported
+import inception_units
 import steps
 
 
@@ -210,6 +211,50 @@ def resnet(weights, batch, shape, arithmetic):
     return losses, statistics, strays
 
 
+def inception(weights, batch, shape, arithmetic):
+    """As resnet()."""
+    rounded, statistics, strays = arithmetic.activation, {}, {}
+
+    def unit(x, name, stride=1, padding=None):
+        weight = arithmetic.weight(weights[name + ".conv.weight"])
+        half = tuple(size // 2 for size in weight.shape[2:])
+        x = rounded(F.conv2d(x, weight, stride=stride, padding=half if padding is None else padding))
+        bn = name + ".bn"
+        running = [batch["buffers"][f"{bn}.{key}"].clone() for key in ("running_mean", "running_var")]
+        x = F.batch_norm(x, *running, weights[bn + ".weight"], weights[bn + ".bias"], training=True, momentum=0.1, eps=1e-3)
+        statistics[f"{bn}.running_mean"], statistics[f"{bn}.running_var"] = running
+        if name not in batch["relu"]:
+            return rounded(F.relu(x))
+        passes = batch["relu"][name].permute(0, 3, 1, 2)
+        strayed = passes != (x > 0)
+        strays[name] = (int(strayed.sum()), float(torch.where(strayed, x.detach().abs(), 0.0).max()))
+        followed = torch.where(passes, x, 0.0)
+        return rounded(followed + (F.relu(x) - followed).detach())
+
+    def module(x, name):
+        kind = inception_units.kind_of(name)
+        outputs, parts = {"x": x, "pooled": rounded(F.avg_pool2d(x, 3, 1, 1))}, []
+        for part, source, stride, joined in inception_units.UNITS[kind]:
+            outputs[part] = unit(outputs[source], f"{name}.{part}", stride, 0 if stride == 2 else None)
+            parts += [outputs[part]] if joined else []
+        return torch.cat(parts + ([F.max_pool2d(x, 3, 2)] if kind in "BD" else []), 1)
+
+    def losses_of(features, name):
+        logits = rounded(features) @ arithmetic.weight(weights[name + ".weight"]).T + arithmetic.weight(weights[name + ".bias"])
+        return F.cross_entropy(logits, batch["labels"], reduction="none", label_smoothing=shape["label_smoothing"])
+
+    x = rounded(batch["images"])
+    for index, (name, padding, pool) in enumerate(inception_units.STEM):
+        x = unit(x, name, shape["stem_stride"] if index == 0 else 1, padding)
+        x = F.max_pool2d(x, 3, 2) if pool and shape["stem_pools"] else x
+    for name in inception_units.modules(weights):
+        if inception_units.kind_of(name) == "D":
+            seen = unit(rounded(F.avg_pool2d(x, 5, 3)), "AuxLogits.conv0")
+            auxiliary = losses_of(unit(seen, "AuxLogits.conv1", 1, 0).mean((2, 3)), "AuxLogits.fc")
+        x = module(x, name)
+    return losses_of(x.mean((2, 3)), "fc") + shape["auxiliary_weight"] * auxiliary, statistics, strays
+
+
 def run(export, arithmetic, device):
     def on_device(array, real=True):
         tensor = torch.from_numpy(np.array(array)).to(device)
@@ -222,11 +267,14 @@ def run(export, arithmetic, device):
     batch = {name: on_device(value, name in ("images", "dense")) for name, value in export.batch.items()}
     batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
     batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
-    losses, statistics, strays = {"bert": bert, "dlrm": dlrm, "gpt2": gpt2, "llama": llama, "resnet": resnet}[export.kind](weights, batch, export.shape, arithmetic)
+    losses, statistics, strays = OF_KIND[export.kind](weights, batch, export.shape, arithmetic)
     losses.mean().backward()
     gradients = {name: value.grad for name, value in weights.items()}
     return steps.Step(float(losses.mean().detach()), losses.detach().double().cpu().numpy(), to_numpy(gradients), to_numpy(statistics),
                       0.0, strays)
+
+
+OF_KIND = {"bert": bert, "dlrm": dlrm, "gpt2": gpt2, "inception": inception, "llama": llama, "resnet": resnet}
 
 
 def main():

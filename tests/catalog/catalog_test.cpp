@@ -8,6 +8,7 @@
 #include "models/catalog/families.hpp"
 #include "models/families/bert/description.hpp"
 #include "models/families/gpt2/description.hpp"
+#include "models/families/inception/description.hpp"
 #include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
 
@@ -31,7 +32,8 @@ TEST(Catalog, ParameterCountsAreThePublishedOnes) {
       {"gpt2-124m", 124'439'808},       {"gpt2-355m", 354'823'168},     {"gpt2-774m", 774'030'080},
       {"gpt2-1558m", 1'557'611'200},    {"bert-base", 110'106'428},     {"bert-large", 336'226'108},
       {"llama3.2-1b", 1'235'814'400},   {"llama3.2-3b", 3'212'749'824}, {"llama3.1-8b", 8'030'261'248},
-      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032},     {"dlrm", 24'036'595'969}};
+      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032},     {"inception-v3", 27'161'264},
+      {"dlrm", 24'036'595'969}};
   for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
 }
 
@@ -267,6 +269,52 @@ TEST(Catalog, CutLayersOfAResnetFillsStageByStage) {
   EXPECT_EQ(blocks(16), (std::vector<int>{3, 4, 6, 3}));
   EXPECT_NE(refusal([&] { cut_layers(whole, 3); }).find("choose 4 to 16"), std::string::npos);
   EXPECT_NE(refusal([&] { cut_layers(whole, 17); }).find("16 bottlenecks"), std::string::npos);
+}
+
+TEST(Catalog, InceptionIsThePublishedNetwork) {
+  const NetworkDescription network = find_network("inception-v3");
+  const family::inception::Layout all = family::inception::layout(network.as<InceptionDescription>());
+  // Table 1 of the paper: maps of 35, 17 and 8 pixels with 288, 768 and 2048 channels; torchvision's first two modules
+  // have 256 and 288.
+  std::vector<std::pair<std::int64_t, std::int64_t>> outputs;
+  std::string names;
+  for (const family::inception::Module& module : all.modules) {
+    outputs.emplace_back(module.out_size, module.out_channels);
+    names += module.name.substr(6) + " ";
+  }
+  EXPECT_EQ(names, "5b 5c 5d 6a 6b 6c 6d 6e 7a 7b 7c ");
+  EXPECT_EQ(outputs, (std::vector<std::pair<std::int64_t, std::int64_t>>{
+                         {35, 256}, {35, 288}, {35, 288}, {17, 768}, {17, 768}, {17, 768}, {17, 768}, {17, 768},
+                         {8, 1280}, {8, 2048}, {8, 2048}}));
+  EXPECT_EQ(all.auxiliary.size, 17);
+  EXPECT_EQ(all.auxiliary.units.back().out_size(), 1);
+  // Without the auxiliary head (of 1×1 and 5×5 convolutions and a classifier) it has 23,834,568 parameters, and
+  // 5.713 · 10⁹ multiply-adds (torchvision's documentation).
+  const std::int64_t auxiliary = 768 * 128 + 2 * 128 + 25 * 128 * 768 + 2 * 768 + 768 * 1000 + 1000;
+  EXPECT_EQ(count_parameters(network) - auxiliary, 23'834'568);
+  double multiply_adds = 0, convolutions = 0;
+  for (const Product& p : products(network, 1, 0)) {
+    multiply_adds += p.forward_flops() / 2;
+    convolutions += p.kind == Product::Kind::convolution ? p.count : 0;
+  }
+  const double of_auxiliary = 25.0 * 768 * 128 + 25.0 * 128 * 768 + 768.0 * 1000;
+  EXPECT_NEAR((multiply_adds - of_auxiliary) / 1e9, 5.713, 0.0005);
+  EXPECT_EQ(convolutions, 96);
+  EXPECT_DOUBLE_EQ(model_flops_per_sample(network, 0), 6 * multiply_adds - 2.0 * 149 * 149 * 9 * 3 * 32);
+}
+
+TEST(Catalog, CutLayersOfAnInceptionKeepsAModuleOfEachKind) {
+  const NetworkDescription whole = find_network("inception-v3");
+  const auto modules = [&](int layers) {
+    const auto d = cut_layers(whole, layers).as<InceptionDescription>();
+    return std::vector<int>{static_cast<int>(d.pool_features.size()), static_cast<int>(d.factorised_channels.size()),
+                            d.wide_modules};
+  };
+  EXPECT_EQ(modules(5), (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(modules(8), (std::vector<int>{3, 2, 1}));
+  EXPECT_EQ(modules(11), (std::vector<int>{3, 4, 2}));
+  EXPECT_NE(refusal([&] { cut_layers(whole, 4); }).find("choose 5 to 11"), std::string::npos);
+  EXPECT_NE(refusal([&] { cut_layers(whole, 12); }).find("11 modules"), std::string::npos);
 }
 
 TEST(Catalog, EveryNetworkIsWellFormed) {

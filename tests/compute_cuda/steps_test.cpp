@@ -77,7 +77,7 @@ class Steps : public testing::TestWithParam<Precision> {
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), llama_with_heads_of_8(),
-                                            bert_with_heads_of_8(), micro_bert(), micro_dlrm(), micro_resnet(true)}) {
+                                            bert_with_heads_of_8(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
@@ -98,7 +98,7 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true)}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());

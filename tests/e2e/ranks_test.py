@@ -43,6 +43,9 @@ class SameLosses(Steps):
     def test_cnn_at_constant_micro_batch(self):
         self.check("resnet-tiny")
 
+    def test_auxiliary_head(self):
+        self.check("inception-tiny")
+
 
 class Deterministic(Steps):
     """--deterministic yes on the CPU: each run a process of its own, with choices of its own if it had any."""

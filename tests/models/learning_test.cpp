@@ -44,14 +44,14 @@ std::string case_name(const testing::TestParamInfo<Case>& param) {
   return text;
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
-                         testing::Combine(testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny"),
+                         testing::Combine(testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"),
                                           testing::Values(Precision::float32, Precision::bf16),
                                           testing::Values(1, 2, 3)),
                          case_name);
 
 // float32_bf16 is float32 with other products: near it and not the same, or refused with the library's name.
 TEST(Float32Bf16, IsNearFloat32OrRefused) {
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny"}) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     const auto device = create_device("cpu", {0, 1});
     if (const std::string why = device->why_unsupported(Precision::float32_bf16); !why.empty()) {
       EXPECT_NE(why.find("oneDNN"), std::string::npos) << why;

@@ -165,9 +165,27 @@ NetworkDescription custom_example(const std::string& name) {
   return described_network("custom", text.str());
 }
 
+NetworkDescription micro_inception(bool pools) {
+  NetworkDescription network;
+  network.name = "inception-micro";
+  InceptionDescription shape;
+  shape.pool_features = {32};
+  shape.factorised_channels = {128};
+  shape.wide_modules = 1;
+  shape.narrowing = 32;
+  shape.stem_stride = 1;
+  shape.stem_pools = pools;
+  shape.image_size = pools ? 55 : 17;
+  shape.auxiliary_kernel = 1;
+  shape.classes = 5;
+  network.shape = family::inception::shape(shape);
+  network.default_micro_batch = 4;
+  return network;
+}
+
 std::vector<NetworkDescription> micro_networks() {
   return {micro_gpt2(),        micro_llama(),        micro_llama(false),
-          micro_bert(),        micro_dlrm(),         micro_resnet(true),
+          micro_bert(),        micro_dlrm(),         micro_resnet(true), micro_inception(),
           micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()};
 }
 

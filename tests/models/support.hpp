@@ -10,6 +10,7 @@
 #include "models/families/bert/description.hpp"
 #include "models/families/dlrm/description.hpp"
 #include "models/families/gpt2/description.hpp"
+#include "models/families/inception/description.hpp"
 #include "models/families/llama/description.hpp"
 #include "models/families/resnet/description.hpp"
 #include "models/trainer.hpp"
@@ -35,6 +36,8 @@ models::NetworkDescription micro_custom_vectors();
 models::NetworkDescription micro_custom_tokens();
 /// Of models/custom/examples, by its file's name without ".json".
 models::NetworkDescription custom_example(const std::string& name);
+/// A module of each kind, a 32nd of the published channels; 17×17 images, or 55×55 and both pools of the stem.
+models::NetworkDescription micro_inception(bool pools = false);
 /// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
 std::vector<models::NetworkDescription> micro_networks();
 /// The network with sizes that `change` has changed.

@@ -99,7 +99,7 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_custom_images(),
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(), micro_custom_images(),
         micro_custom_tokens()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
@@ -130,7 +130,7 @@ TEST(Trainer, AccumulatedMicroBatchesAreOneLargeBatch) {
 
 TEST(Trainer, RecomputationChangesNothingButMemory) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true)}) {
+       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
     for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp8}) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // convolutions have none
       TrainerConfig config = micro_config(network, precision);
@@ -148,7 +148,7 @@ TEST(Trainer, RecomputationChangesNothingButMemory) {
 
 TEST(Trainer, GradientsLeaveOnceInOrderAndCoverTheBuffer) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet()}) {
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.accumulate = 3;
@@ -271,7 +271,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
     }
   }
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet()}) {
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.optimizer.warmup_steps = 0;
@@ -285,7 +285,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
 }
 
 TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny"}) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     TrainerConfig config = micro_config(find_network(name));
     config.micro_batch = 4;
     config.accumulate = 2;
@@ -320,7 +320,7 @@ TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
 
 TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet()}) {
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     Trainer trainer(*device, micro_config(network)), other(*device, micro_config(network));
     const double loss = trainer.evaluate(3).loss;
@@ -336,7 +336,7 @@ TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
 
 TEST(Memory, PlanIsWhatIsAllocated) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_dlrm(),
-                                            micro_resnet(), micro_resnet(true)}) {
+                                            micro_resnet(), micro_resnet(true), micro_inception(true)}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int recomputed : {0, 1, layer_count(network)}) {
         TrainerConfig config = micro_config(network, precision);
@@ -360,7 +360,7 @@ TEST(Memory, PlanIsWhatIsAllocated) {
 }
 
 TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny"}) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int threads : {1, 3, 32}) {
         const auto device = create_device("cpu", {0, threads});
@@ -444,7 +444,7 @@ TEST(Memory, Gpt2FitsItsBoundAndRecomputationSaves) {
 
 TEST(Memory, NothingIsAllocatedInAStep) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet()}) {
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network, Precision::bf16);
     config.accumulate = 2;

@@ -413,6 +413,9 @@ TEST(OptionsParsing, NumbersOutOfRangeAreRefused) {
     EXPECT_TRUE(text.starts_with("[bad-value] " + more[0] + " ")) << more[0] << " " << more[1] << ": " << text;
     EXPECT_LT(text.size(), 100u) << text;
   }
+  const std::string single = refusal({"--model", "inception-tiny", "--micro-batch", "1"});
+  EXPECT_TRUE(single.starts_with("[bad-value] --micro-batch 1: ")) << single;
+  EXPECT_NE(single.find("AuxLogits.conv1.bn"), std::string::npos) << single;
   EXPECT_NE(refusal({"--model", "gpt2-tiny", "--micro-batch", "1.5"}).find("[bad-value] --micro-batch 1.5: "),
             std::string::npos);
 }

@@ -137,7 +137,7 @@ TEST_P(CudnnConvolutions, backward_weights) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, CudnnConvolutions, testing::ValuesIn([] {
                            std::vector<Case> cases;
-                           for (const char* network : {"resnet-50", "resnet-tiny"}) {
+                           for (const char* network : {"resnet-50", "resnet-tiny", "inception-v3", "inception-tiny"}) {
                              for (const Precision& precision : {Precision{"float32", DType::float32, Math::standard},
                                                                 Precision{"tf32", DType::float32, Math::tf32},
                                                                 Precision{"bf16", DType::bf16, Math::standard},
