@@ -1,6 +1,7 @@
 // DLRM's blocks: a layer of an MLP with its ReLU, the interaction with the tables in front of it, and the head. Names
 // are those of facebookresearch/dlrm: bot_l.0, bot_l.2, …, emb_l.0, …, top_l.0, ….
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "models/catalog/table_placement.hpp"
