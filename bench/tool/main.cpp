@@ -15,6 +15,7 @@
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/errors.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -140,7 +141,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail(bench::parse_problem(*called, error) + "; see " + help_of(*called, app), usage);
   }
-  if (!format.empty()) return finish_with(bench::describe(app, format, program.version, bench::plan_words()));
+  if (!format.empty()) return finish_with(bench::describe(app, format, program.version, bench::tool::known_words()));
   const std::vector<std::string> extras = app.remaining(true);
   if (has_program && !extras.empty() && !extras.front().starts_with("-"))
     return fail(bench::with_code("no-command", fmt::format("put -- before the command: trainwatt {} [options] -- {}",

@@ -180,7 +180,7 @@ int show(const ShowOptions& options) {
   const std::vector<results::Record>& records = loaded.report.records;
   style.order = parse_order(options.sort, records);
   if (loaded.is_unfinished)
-    fmt::print("An unfinished run: {}{}; the context and the plan are not in this file.\n{}",
+    fmt::print("Records of a run, without its report: {}{}; the context and the plan are not in this file.\n{}",
                results::text::count(records.size(), "record"),
                loaded.is_torn ? ", and a last line that was cut off" : "", results::show_records(records, style));
   else

@@ -42,7 +42,8 @@ void name_flags(Report& report) {
 /// Where the figures are from.
 std::string context_lines(const Report& report) {
   const Context& c = report.context;
-  if (report.program.name.empty()) return "An unfinished run: context and plan are not in its records.\n";
+  if (report.program.name.empty())
+    return "Records of a run, without its report: context and plan are not in this file.\n";
   std::string text = fmt::format("- suite {}, plan {}\n", plain(report.plan.suite),
                                  sha256_hex(report.plan.canonical_json).substr(0, 12));
   text += fmt::format("- started {}{}\n", plain(c.started_at),

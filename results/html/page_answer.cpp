@@ -146,7 +146,8 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} wrong in it, first {}.",
                        count(system.faults.size(), "thing"), system.faults.front()),
            "bad");
-  if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
+  if (report.program.name.empty())
+    caveat("Records of a run, without its report: context and plan are not in this file.", "bad");
   for (const std::string& warning : report.context.warnings)
     if (interrupted.begins(warning)) caveat(sentence(warning), "bad");
   for (const Status status : {Status::failed, Status::invalid, Status::unsupported}) {

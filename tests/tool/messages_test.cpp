@@ -292,6 +292,13 @@ TEST(Tool, WhatDoesNotArriveIsAnError) {
   }
 }
 
+TEST(Tool, ShellsCompleteTheWordsOfOptions) {
+  const std::string script = run({"--describe=bash"}).out;
+  for (const char* words : {"--to) words='markdown csv ", "--sort) words='plan run throughput ",
+                            "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick "})
+    EXPECT_NE(script.find(words), std::string::npos) << words << script;
+}
+
 /// A CSV file of another day, or of another kind.
 TEST(Tool, AFacilityFileThatDoesNotFitSaysWhy) {
   const std::string prices = file_with(R"({"currency": "EUR", "systems": {"x": {"rent_per_month": 0}}})", "-prices"),

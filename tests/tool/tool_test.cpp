@@ -226,7 +226,7 @@ TEST_F(Export, UnfinishedRuns) {
   const std::string path = file_with(tw::results::to_json_line(report.records[0]) + "\n");
   const Outcome o = run({"export", path, "--to", "markdown,csv", "-o", folder_});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_NE(contents(folder_ + "/report.md").find("An unfinished run"), std::string::npos);
+  EXPECT_NE(contents(folder_ + "/report.md").find("Records of a run"), std::string::npos);
   std::remove(path.c_str());
 }
 
@@ -286,7 +286,7 @@ TEST(Tool, UnfinishedRuns) {
   const std::string path = file_with(lines);
   const Outcome shown = run({"show", path});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_TRUE(shown.out.starts_with("An unfinished run: 2 records; the context and the plan are not in this file.\n"));
+  EXPECT_TRUE(shown.out.starts_with("Records of a run, without its report: 2 records; "));
   EXPECT_NE(shown.out.find("resnet-tiny/float32/acc1/np2"), std::string::npos);
   const Outcome good = run({"validate", path});
   EXPECT_EQ(good.code, 0) << good.err;

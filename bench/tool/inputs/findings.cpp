@@ -57,7 +57,7 @@ std::string verdict(const FileFindings& found) {
   std::string words = "consistent";
   if (!asked.empty()) words += "; does not meet the request: " + counted(asked);
   if (found.kind == FileKind::unfinished)
-    return words + "; the run is unfinished: run rules cannot be checked without context and plan";
+    return words + "; records without their report: run rules cannot be checked without context and plan";
   if (found.rules.empty()) return words;
   const std::vector<std::string> broken = rules_in(found, results::RunRuleState::broken),
                                  open = rules_in(found, results::RunRuleState::not_checkable);

@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bench/plan/options/plan_options.hpp"
 #include "bench/terminal/option_checks.hpp"
+#include "results/compare/comparison.hpp"
+#include "results/export/export.hpp"
 #include "results/selection/ranking.hpp"
 
 namespace tw::bench::tool {
@@ -75,6 +78,16 @@ void add_out(CLI::App& command, std::string& out) {
   command.add_option("-o,--out", out, "file to write; an existing file is never overwritten")
       ->required()
       ->group("Result");
+}
+
+KnownWords known_words() {
+  KnownWords words = plan_words();
+  words["--sort"] = {plan_order, run_order};
+  for (const results::Merit& merit : results::merits()) words["--sort"].emplace_back(merit.name);
+  for (const results::Scope scope : results::scopes_in_order) words["--scope"].emplace_back(to_string(scope));
+  for (const results::ExportFormat& format : results::export_formats()) words["--to"].emplace_back(format.name);
+  for (const results::ComparedFigure& figure : results::compared_figures()) words["--figure"].push_back(figure.name);
+  return words;
 }
 
 }  // namespace tw::bench::tool

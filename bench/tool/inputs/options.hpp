@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/terminal/describe.hpp"
 #include "bench/tool/inputs/pricing.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 
@@ -37,6 +38,9 @@ struct SystemsOptions {
   PriceOptions prices;
 };
 void add_systems(CLI::App& command, SystemsOptions& options);
+
+/// The words that options of these commands take, for completion by a shell; those of plans, too.
+KnownWords known_words();
 
 /// The file that -o names.
 void add_out(CLI::App& command, std::string& out);
