@@ -36,7 +36,7 @@ know_distribution() {
     *' rhel '* | *' fedora '*) manager=dnf ;;
     *' suse '* | *' sles '*) manager=zypper ;;
   esac
-  case $id:$version in debian:12) tried=yes ;; esac
+  case $id:$version in debian:12 | debian:13) tried=yes ;; esac
 }
 know_distribution
 case $manager in

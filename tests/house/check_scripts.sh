@@ -66,6 +66,12 @@ on named 'ID=debian VERSION_ID=12 NAME=Leaky VERSION=leaked'
 # shellcheck disable=SC2016  # the inner shell expands it
 expect 0 'apt yes - -' "${there[@]}" NAME=- VERSION=- bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh
   echo "$manager $tried $NAME $VERSION"'
+on newest 'ID=debian VERSION_ID=13'
+# shellcheck disable=SC2016
+expect 0 'apt yes' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
+on next 'ID=debian VERSION_ID=14'
+# shellcheck disable=SC2016
+expect 0 'apt no' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
 on sles 'ID=sles VERSION_ID=15.6'
 expect 3 'zypper install --no-recommends gcc13-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 on ubuntu 'ID=ubuntu ID_LIKE=debian VERSION_ID=22.04'

@@ -12,7 +12,6 @@
 
 #define TW_SIMD _Pragma("omp simd")
 #define TW_SIMD_SUM(...) _Pragma(TW_STRING(omp simd reduction(+ : __VA_ARGS__)))
-#define TW_SIMD_MAX(...) _Pragma(TW_STRING(omp simd reduction(max : __VA_ARGS__)))
 #define TW_STRING(text) #text
 // Hot loops stand in functions of their own, with their bounds and pointers as arguments: as part of a lambda that
 // captures them by reference, g++ 12 compiles some to scalar code.

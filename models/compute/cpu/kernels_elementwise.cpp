@@ -1,4 +1,6 @@
 // Elementwise loops, activations, rotary positions, gates, rows by index, column sums, transposition, the embedding.
+#include <type_traits>
+
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::models::cpu::TW_ISA {
@@ -151,15 +153,27 @@ void swiglu_backward(int threads, DType dtype, const SwigluBackward& args) {
 }
 
 namespace {
+/// The hyperbolic tangent is a call of the C library for each value, which cannot be vectorised.
+template <class Of>
+constexpr bool is_vectorised = !std::is_same_v<Of, formula::HyperbolicTangent>;
+
 template <class Of, class T>
 TW_LOOP void activation_loop(const T* x, T* y, Index count) {
-  TW_SIMD
-  for (Index i = 0; i < count; ++i) store(y + i, Of::value(to_float(x[i])));
+  if constexpr (is_vectorised<Of>) {
+    TW_SIMD
+    for (Index i = 0; i < count; ++i) store(y + i, Of::value(to_float(x[i])));
+  } else {
+    for (Index i = 0; i < count; ++i) store(y + i, Of::value(to_float(x[i])));
+  }
 }
 template <class Of, class T>
 TW_LOOP void activation_gradient_loop(const T* dy, const T* x, T* dx, Index count) {
-  TW_SIMD
-  for (Index i = 0; i < count; ++i) store(dx + i, to_float(dy[i]) * Of::derivative(to_float(x[i])));
+  if constexpr (is_vectorised<Of>) {
+    TW_SIMD
+    for (Index i = 0; i < count; ++i) store(dx + i, to_float(dy[i]) * Of::derivative(to_float(x[i])));
+  } else {
+    for (Index i = 0; i < count; ++i) store(dx + i, to_float(dy[i]) * Of::derivative(to_float(x[i])));
+  }
 }
 }  // namespace
 

@@ -42,11 +42,27 @@ TW_LOOP Sums exponentials_loop(const float* s, float top, float scale, T* e, Ind
   }
   return total;
 }
-TW_LOOP float maximum_loop(const float* s, Index count) {
-  float top = s[0];
-  TW_SIMD_MAX(top)
-  for (Index c = 0; c < count; ++c) top = s[c] > top ? s[c] : top;
+/// The largest of top and of 32 lanes.
+TW_LOOP float maximum_of_lanes(float* lanes, float top) {
+  TW_SIMD
+  for (Index k = 0; k < 16; ++k) lanes[k] = lanes[k + 16] > lanes[k] ? lanes[k + 16] : lanes[k];
+  TW_SIMD
+  for (Index k = 0; k < 8; ++k) lanes[k] = lanes[k + 8] > lanes[k] ? lanes[k + 8] : lanes[k];
+  for (Index k = 0; k < 8; ++k) top = lanes[k] > top ? lanes[k] : top;
   return top;
+}
+/// In lanes: clang does not vectorise a reduction of floats by >, because they may be NaN.
+TW_LOOP float maximum_loop(const float* s, Index count) {
+  constexpr Index lanes = 32;
+  float top = s[0], tops[lanes];
+  for (Index k = 0; k < lanes; ++k) tops[k] = s[0];
+  Index c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    TW_SIMD
+    for (Index k = 0; k < lanes; ++k) tops[k] = s[c + k] > tops[k] ? s[c + k] : tops[k];
+  }
+  for (; c < count; ++c) top = s[c] > top ? s[c] : top;
+  return count < lanes ? top : maximum_of_lanes(tops, top);
 }
 TW_LOOP float sum_loop(const float* s, Index count) {
   float sum = 0;
