@@ -86,6 +86,7 @@ TEST(StepsAhead, EqualStepsOneByOneBitwise) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     for (const Precision precision : all_precisions) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
+      if (precision == Precision::fp16 && !why_no_fp16(network).empty()) continue;  // not of tables
       for (const std::int64_t accumulate : {1, 3}) {
         const auto plain = reference_device();
         const TrainerConfig config = config_of(network, precision, accumulate);
@@ -97,7 +98,9 @@ TEST(StepsAhead, EqualStepsOneByOneBitwise) {
             EXPECT_TRUE(ahead(device, config, most) == want)
                 << network.name << " " << to_string(precision) << " accumulate " << accumulate << " graphs " << graphs
                 << " ahead " << most;
-            EXPECT_EQ(device.recorded > 0, graphs);
+            // Where gradients of rows lie depends on the micro-batch (Trainer): of three, the steps go call by call.
+            const bool can = accumulate <= 2 || network.shape->tables().rows.empty();
+            EXPECT_EQ(device.recorded > 0, graphs && can);
           }
         }
       }

@@ -39,7 +39,8 @@ TEST(Grids, RowsOfTablesAreAnAxisOfTheWorkload) {
   for (const Point& point : plan.points) {
     const std::int64_t rows = point.table_rows_at_most.value();
     EXPECT_NE(point.id.find("dlrm-r" + std::to_string(rows) + "/"), std::string::npos) << point.id;
-    EXPECT_EQ(*std::ranges::max_element(point.network.shape->tables().rows), rows);
+    const models::Tables tables = point.network.shape->tables();
+    EXPECT_EQ(*std::ranges::max_element(tables.rows), rows);
     EXPECT_NE(plan.canonical_json().find("\"table_rows_at_most\":" + std::to_string(rows)), std::string::npos);
   }
   EXPECT_EQ(plan_of({"--model", "dlrm-tiny"}, 1).canonical_json().find("table_rows"), std::string::npos);
