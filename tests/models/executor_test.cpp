@@ -397,7 +397,7 @@ TEST(ParameterStore, StartsAsPublished) {
   Bench inception(micro_inception(true));
   check(inception, "Conv2d_4a_3x3.conv.weight", 0, 0.1);
   check(inception, "Mixed_6b.branch7x7_3.conv.weight", 0, 0.1);
-  check(inception, "Mixed_6b.branch7x7_3.bn.weight", 1, 0);
+  check(inception, "Mixed_6b.branch7x7_2.bn.weight", 1, 0);
   check(inception, "AuxLogits.conv0.conv.weight", 0, 0.1);
   check(inception, "AuxLogits.conv1.conv.weight", 0, 0.01);
   check(inception, "AuxLogits.fc.weight", 0, 0.001);
