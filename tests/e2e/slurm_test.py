@@ -203,7 +203,8 @@ class EarlySignal(Slurm):
         before, begun = self.lines(), self.log().count(": setting up")
         self.assertIn(len(before), range(1, POINTS))
         # Slurm may signal up to a minute early: here before the launch has finished a point, in which it is held.
-        self.assertTrue(eventually(lambda: self.log().count(": setting up") > begun), self.log())
+        self.assertTrue(eventually(lambda: self.log().count(": setting up") > begun or self.cluster.state(job) in ENDED)
+                        and self.cluster.state(job) not in ENDED, self.log())
         ranks = slurm_cluster.processes("trainwatt-train")
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)

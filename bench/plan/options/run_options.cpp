@@ -455,8 +455,10 @@ void take_over(const GivenOptions& given, RunSettings& settings) {
   Measurement& measurement = settings.measurement;
   if (is_given(given, "steps") && !is_given(given, "trials")) measurement.trials = 1;
   if (is_given(given, "window_s")) measurement.steps.reset();
-  if (is_given(given, "window_s") && !is_given(given, "ceiling_s"))  // a short look is short
-    measurement.ceiling_seconds = std::min(std::max(measurement.window_seconds, 1.0), measurement.ceiling_seconds);
+  if (!is_given(given, "ceiling_s") && (is_given(given, "window_s") || is_given(given, "steps"))) {
+    const double look = measurement.steps ? 1.0 : std::max(measurement.window_seconds, 1.0);  // a short look is short
+    measurement.ceiling_seconds = std::min(look, measurement.ceiling_seconds);
+  }
   if (const std::optional<results::JobPrices> prices = prices_of(given)) {
     settings.prices = prices;
     if (is_given(given, "search")) {

@@ -391,6 +391,12 @@ TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.trials, 1);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5", "--trials", "2"}).measurement.trials, 2);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.trials, 3);
+  // A short look times the products alone for a short time, too.
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.ceiling_seconds, 4);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.ceiling_seconds, 1);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "2"}).measurement.ceiling_seconds, 2);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "0.2"}).measurement.ceiling_seconds, 1);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "60"}).measurement.ceiling_seconds, 4);
   EXPECT_NE(refusal({"--model", "gpt2-tiny", "--steps", "5", "--window", "5"}).find("[options-conflict] "),
             std::string::npos);
 }
