@@ -17,6 +17,11 @@ function(tw_target name)
   endif()
 endfunction()
 
+# tw_small(NAME) : for options and texts, which work for milliseconds: in Release, -O1 compiles them in two thirds of the time of -O3.
+function(tw_small name)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # What hangs is ended; never what a slow or busy machine still works at: tests are to take a minute at most.
 set(tw_hang_seconds 600)
 
