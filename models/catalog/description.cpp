@@ -43,7 +43,7 @@ NetworkDescription find_network(const std::string& name) {
   }
   for (const std::string& described : described_models()) {
     if (described == name)
-      throw std::invalid_argument("model '" + name + "' needs a file of layers: give --layers-file FILE");
+      throw std::invalid_argument("model '" + name + "' is described by a file of layers, which is not taken here");
     names.push_back(described);
     list += ", " + described;
   }

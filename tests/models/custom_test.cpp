@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "models/catalog/memory.hpp"
 #include "models/data/segmented_source.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "models/families/custom/description.hpp"
@@ -82,6 +83,25 @@ TEST(CustomOnTheCpu, IsTheReference) {
   }
 }
 
+TEST(CustomMemory, ThePlanCoversWhatTheCpuTakes) {
+  for (const char* name : {"policy-network", "segmentation", "time-series"}) {
+    for (const int threads : {1, 3}) {
+      const auto device = create_device("cpu", {0, threads});
+      const TrainerConfig config = micro_config(custom_example(name));
+      const MemoryPlan plan = plan_memory(config, threads);
+      const MemoryPlan real = Trainer(*device, config).memory();
+      EXPECT_EQ(plan.parameters, real.parameters) << name;
+      EXPECT_EQ(plan.activations, real.activations) << name;
+      EXPECT_GE(plan.packed_weights, real.packed_weights) << name;
+      EXPECT_GE(plan.workspace, real.workspace) << name << ", " << threads << " threads";
+      EXPECT_GE(plan.total(), real.total()) << name;
+      EXPECT_LE(least_memory(config.network, "float32", config.micro_batch, config.seq_len, 0).total(),
+                static_cast<double>(real.total()))
+          << name;
+    }
+  }
+}
+
 using Case = std::tuple<const char*, Precision, std::uint64_t>;
 class CustomLearning : public testing::TestWithParam<Case> {};
 
@@ -91,7 +111,6 @@ TEST_P(CustomLearning, LossOfTheExampleFalls) {
   if (!device->why_unsupported(precision).empty()) GTEST_SKIP() << device->why_unsupported(precision);
   TrainerConfig config = micro_config(custom_example(name), precision);
   config.seed = seed;
-  config.micro_batch = std::min<std::int64_t>(config.micro_batch, 4);  // enough to see it in a few seconds
   Trainer trainer(*device, config);
   constexpr int steps = 40;
   double sum_xy = 0, sum_xx = 0, first = 0, last = 0;

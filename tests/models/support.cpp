@@ -150,7 +150,7 @@ NetworkDescription micro_custom_tokens() {
       {"layer": "attention", "heads": 4, "kv_heads": 2, "causal": true, "bias": false},
       {"layer": "residual", "name": "mixed", "with": "wte"},
       {"layer": "layer_norm"},
-      {"layer": "linear", "channels": 24},
+      {"layer": "linear", "channels": 32},
       {"layer": "activation", "function": "gelu"},
       {"layer": "linear", "channels": 16},
       {"layer": "residual", "with": "mixed"},

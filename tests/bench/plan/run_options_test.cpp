@@ -33,9 +33,9 @@ struct Sample {
   std::string model = "gpt2-tiny";
 };
 
-const std::string example = TW_SOURCE_DIR "/models/custom/examples/policy-network.json";
+const std::string example_file = TW_SOURCE_DIR "/models/custom/examples/policy-network.json";
 
-std::string text_of(const std::string& path) {
+std::string file_text(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
@@ -54,8 +54,8 @@ Sample sample_of(const RunOption& option) {
   };
   const std::string key = option.key;
   if (key == "layers_file") {
-    Sample sample{{example}, text_of(example)};
-    sample.json_without = R"(, "layers_file": )" + text_of(TW_SOURCE_DIR "/models/custom/examples/time-series.json");
+    Sample sample{{example_file}, file_text(example_file)};
+    sample.json_without = R"(, "layers_file": )" + file_text(TW_SOURCE_DIR "/models/custom/examples/time-series.json");
     sample.model = "custom";
     return sample;
   }
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Each, EachOption, testing::Range(std::size_t{0}, run_op
 
 // The file is read where it is named, so that a kit needs no file beside it.
 TEST(LayersFile, IsInTheKitAndInTheNameOfTheNetwork) {
-  const Request request = of_line({"--model", "custom", "--layers-file", example});
+  const Request request = of_line({"--model", "custom", "--layers-file", example_file});
   const std::string kit = kit_json({}, request, {"trainwatt", "1", "a"});
   EXPECT_NE(kit.find("Mnih"), std::string::npos);
   const RunPlan plan = make_plan(read_config("kit.json", kit), 1, "cpu");
@@ -192,10 +192,11 @@ TEST(LayersFile, IsInTheKitAndInTheNameOfTheNetwork) {
 TEST(LayersFile, AConfigMayNameItByItsPath) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "tw-layers-config.json";
   std::ofstream(path) << R"({"model": "custom", // as in a shell
-    "layers_file": ")" << example << R"("})";
+    "layers_file": ")" << example_file
+                      << R"("})";
   const std::string text = read_config_text(path.string());
   EXPECT_NE(text.find("Mnih"), std::string::npos) << "its content is in place of the path";
-  EXPECT_EQ(hash_of(read_config("c", text)), hash_of(of_line({"--model", "custom", "--layers-file", example})));
+  EXPECT_EQ(hash_of(read_config("c", text)), hash_of(of_line({"--model", "custom", "--layers-file", example_file})));
   std::filesystem::remove(path);
 }
 
@@ -218,7 +219,7 @@ TEST(LayersFile, FaultsHaveTheirCodeAndPointer) {
     EXPECT_EQ(error.code(), "option-needs");
   }
   try {
-    make_plan(of_line({"--model", "gpt2-tiny", "--layers-file", example}), 1, "cpu");
+    make_plan(of_line({"--model", "gpt2-tiny", "--layers-file", example_file}), 1, "cpu");
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_EQ(error.code(), "option-does-not-apply");
