@@ -10,6 +10,9 @@ tw_library(tw_models
   export/safetensors.cpp
   export/step_export.cpp
   families/build_blocks.cpp
+  ledger/counting_device.cpp
+  ledger/ledger.cpp
+  ledger/traffic.cpp
   layers/pooled_head.cpp
   optimizers/optimizer.cpp
   network/parameters.cpp

@@ -33,6 +33,7 @@
 #include "power/visible_gpus.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -192,7 +193,8 @@ class Metering {
       std::this_thread::sleep_until(std::min(until, Clock::now() + std::chrono::milliseconds(100)));
     power.end();
     if (told_to_end())
-      warn("no-idle-power", fmt::format("no idle power {} the command: interrupted by a signal", when));
+      warn("no-idle-power",
+           results::no_idle_power.text({results::to_string(when)}) + " the command: interrupted by a signal");
     else
       std::ranges::move(power.idle(when), std::back_inserter(report_.context.idle_power));
   }

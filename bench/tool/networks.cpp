@@ -9,6 +9,7 @@
 #include "bench/plan/options/request.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/ledger.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/tasks.hpp"
@@ -18,15 +19,16 @@ namespace tw::bench::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using results::text::pad_left, results::text::pad_right, results::text::si;
+using results::text::si;
 
 struct ModelsOptions {
   std::string model;  ///< empty: all networks of the catalog
-  std::string precision = "float32";
+  std::vector<std::string> precisions = {"float32"};
   std::optional<int> layers;
   std::optional<long long> micro_batch, seq_len;
   long long accumulate = 1, ranks = 1;
   bool json = false;
+  std::string on, against;  ///< a device of the list of vendor peaks; a report with profiles
 };
 
 /// Of one weight or activation as computed with; fp8 is computed of what is stored in bf16.
@@ -72,26 +74,9 @@ std::string shape_of(const models::Product& p) {
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
 
-using Row = std::vector<std::string>;
-/// Left-justified up to `text_columns`, right-justified after.
-void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], results::text::columns(row[i]));
-  }
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += "  " + (i < text_columns ? pad_right(row[i], widths[i]) : pad_left(row[i], widths[i]));
-    line.erase(line.find_last_not_of(' ') + 1);
-    fmt::print("{}\n", line);
-  }
-}
-
 void print_models(bool json) {
   Json all = Json::array();
-  std::vector<Row> rows = {{"model", "shape", "parameters", "FLOP/sample", "at"}};
+  std::vector<std::vector<std::string>> rows = {{"model", "shape", "parameters", "FLOP/sample", "at"}};
   for (const models::NetworkDescription& network : models::catalog()) {
     const std::int64_t parameters = models::count_parameters(network);
     const double flops = models::model_flops_per_sample(network, network.default_seq_len);
@@ -134,7 +119,8 @@ struct Step {
 
 /// Throws UsageError.
 Step step_of(const ModelsOptions& options) {
-  check_value("precision", one_of(precision_names()), options.precision);
+  for (const std::string& precision : options.precisions)
+    check_value("precision", one_of(precision_names()), precision);
   models::NetworkDescription network;
   const char* code = "unknown-name";
   try {
@@ -165,7 +151,7 @@ Step step_of(const ModelsOptions& options) {
                      static_cast<double>(options.ranks)};
 }
 
-void print_step(const ModelsOptions& options, const Step& step) {
+void print_step(const ModelsOptions& options, const std::string& precision, const Step& step) {
   const auto& [network, micro_batch, seq_len, samples] = step;
   const double flops = models::model_flops_per_sample(network, seq_len);
   const std::int64_t parameters = models::count_parameters(network);
@@ -174,9 +160,8 @@ void print_step(const ModelsOptions& options, const Step& step) {
   for (const models::Product& p : list) total += p.flops();
 
   if (options.json) {
-    Json json = {{"model", network.name},
-                 {"layers", options.layers ? Json(*options.layers) : Json()},
-                 {"precision", options.precision}};
+    Json json = {
+        {"model", network.name}, {"layers", options.layers ? Json(*options.layers) : Json()}, {"precision", precision}};
     json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
     json["global_batch"] = static_cast<std::int64_t>(samples);
     json["seq_len"] = network.has_sequence() ? Json(seq_len) : Json();
@@ -195,15 +180,15 @@ void print_step(const ModelsOptions& options, const Step& step) {
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
-                              results::text::bytes(static_cast<double>(parameters) * weight_bytes(options.precision)),
-                              options.precision, results::text::bytes(static_cast<double>(parameters) * 4)));
+                              results::text::bytes(static_cast<double>(parameters) * weight_bytes(precision)),
+                              precision, results::text::bytes(static_cast<double>(parameters) * 4)));
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
-  std::vector<Row> rows = {{"kind", "shape", "times", "FLOP", "share"}};
+  std::vector<std::vector<std::string>> rows = {{"kind", "shape", "times", "FLOP", "share"}};
   for (const models::Product& p : list)
     rows.push_back({models::to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
                     results::text::significant(100 * p.flops() / total) + " %"});
@@ -216,7 +201,10 @@ Action add_models(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ModelsOptions>();
   command.add_option("MODEL", options->model, "network (default: list all)");
   command.add_option("--layers", options->layers, "keep only the first N layers");
-  command.add_option("--precision", options->precision, "float32, tf32, float32_bf16, bf16, fp16 or fp8")
+  command
+      .add_option("--precision", options->precisions,
+                  "float32, tf32, float32_bf16, bf16, fp16 or fp8; with --on several, separated by commas")
+      ->delimiter(',')
       ->capture_default_str();
   command.add_option("--micro-batch", options->micro_batch, "samples per rank and pass")->check(number_in(1));
   command.add_option("--accumulate", options->accumulate, "micro-batches per optimizer step")
@@ -224,12 +212,38 @@ Action add_models(CLI::App& command, const Words&) {
       ->capture_default_str();
   command.add_option("--seq-len", options->seq_len, "tokens per sample")->check(number_in(1));
   command.add_option("--ranks", options->ranks, "ranks")->check(number_in(1))->capture_default_str();
+  command.add_option(
+      "--on", options->on,
+      "least time of each operator on a GPU: a name of the list of vendor peaks, or a word of one (h200)");
+  command.add_option("--against", options->against, "with --on: compare with the profile in this report");
   command.add_flag("--json", options->json, "print JSON");
   return [options] {
-    if (options->model.empty())
+    if (!options->against.empty() && options->on.empty())
+      throw UsageError("option-needs", "--against needs --on: name the device that the report was made on");
+    if (options->model.empty() && !options->on.empty())
+      throw UsageError("no-model", "--on needs a network: name one of trainwatt models");
+    if (options->model.empty()) {
       print_models(options->json);
-    else
-      print_step(*options, step_of(*options));
+      return 0;
+    }
+    const Step step = step_of(*options);
+    if (!options->on.empty()) {
+      if (options->ranks != 1)
+        throw UsageError("options-conflict", "--ranks cannot be used with --on, which describes one rank");
+      print_ledger({.network = step.network,
+                    .precisions = options->precisions,
+                    .micro_batch = step.micro_batch,
+                    .seq_len = step.seq_len,
+                    .accumulate = options->accumulate,
+                    .device = options->on,
+                    .against = options->against,
+                    .json = options->json});
+      return 0;
+    }
+    if (options->precisions.size() > 1)
+      throw bad_value("precision", results::text::join(options->precisions, ","),
+                      "several precisions need --on: use one");
+    print_step(*options, options->precisions.front(), step);
     return 0;
   };
 }

@@ -10,6 +10,7 @@
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -36,6 +37,22 @@ void say_error(std::string_view text) { fmt::print(stderr, "{}\n", error_line("t
 void say_warning(std::string_view text) {
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", warning_line("trainwatt", text));
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t text_columns) {
+  using results::text::pad_left, results::text::pad_right;
+  std::vector<std::size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], results::text::columns(row[i]));
+  }
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += "  " + (i < text_columns ? pad_right(row[i], widths[i]) : pad_left(row[i], widths[i]));
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  }
 }
 
 results::TableStyle terminal_style(std::optional<int> width, bool ascii) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "results/terminal/tables.hpp"
 
@@ -14,5 +16,8 @@ results::TableStyle terminal_style(std::optional<int> width = {}, bool ascii = f
 /// "trainwatt: error[CODE]: TEXT" on standard error, of a text made by with_code().
 void say_error(std::string_view text);
 void say_warning(std::string_view text);
+
+/// Left-justified up to `text_columns`, right-justified after.
+void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t text_columns);
 
 }  // namespace tw::bench::tool

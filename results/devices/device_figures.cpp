@@ -30,16 +30,16 @@ std::vector<const DeviceEntry*> devices_of(const Record& record, std::span<const
   return mine;
 }
 
-/// Why there is no peak of this device at this precision; empty where there is one, which is added to `sum`.
-std::string add_peak(const DeviceEntry& device, const std::string& precision, double& sum) {
-  if (!is_gpu(device)) return "device " + device.kind + ": the list of vendor peaks has GPUs only";
-  if (is_mig(device)) return device.name + ": a MIG instance, and the vendor's peak is that of the whole GPU";
+/// Why there is no peak of this device at this precision; absent where there is one, which is added to `sum`.
+std::optional<KnownReason> add_peak(const DeviceEntry& device, const std::string& precision, double& sum) {
+  if (!is_gpu(device)) return KnownReason{no_peak_of_kind, {device.kind}};
+  if (is_mig(device)) return KnownReason{no_peak_of_mig, {device.name}};
   const VendorPeak* row = find_vendor_peak(device.name);
-  if (row == nullptr) return device.name + not_in_the_list;
+  if (row == nullptr) return KnownReason{not_in_the_list, {device.name}};
   const std::optional<double> peak = row->flops_per_s(precision);
-  if (!peak) return device.name + no_dense_peak + precision;
+  if (!peak) return KnownReason{no_dense_peak, {device.name, precision}};
   sum += *peak;
-  return {};
+  return std::nullopt;
 }
 
 /// Mean of a series along its window. An entry stands for the time to the next one.
@@ -90,12 +90,10 @@ class UseOfGpus {
     if (trials_.empty()) return reasons_.push_back(quantity + ": no valid trial"), false;
     for (const Trial* trial : trials_)
       for (const DeviceEntry* gpu : gpus_) {
-        if (is_mig(*gpu))
-          return reasons_.push_back(quantity + ": a MIG instance has no sensor of its own"), false;
+        if (is_mig(*gpu)) return reasons_.push_back(quantity + ": a MIG instance has no sensor of its own"), false;
         const std::string domain = "nvml:" + gpu->uuid;
-        const auto row = std::ranges::find_if(trial->series, [&](const SeriesRow& one) {
-          return one.domain == domain && one.quantity == quantity;
-        });
+        const auto row = std::ranges::find_if(
+            trial->series, [&](const SeriesRow& one) { return one.domain == domain && one.quantity == quantity; });
         if (row == trial->series.end() || !take(*row, trial->window_s))
           return reasons_.push_back(fmt::format("{}: {} recorded none", quantity, domain)), false;
       }
@@ -124,10 +122,10 @@ DeviceFigures device_figures(const Record& record, std::span<const Trial* const>
   DeviceFigures figures;
   const std::vector<const DeviceEntry*> mine = devices_of(record, devices);
   double sum = 0;
-  if (mine.empty()) figures.mfu_reason = no_list_of_peaks;
+  if (mine.empty()) figures.no_peak = KnownReason{no_list_of_peaks};
   for (const DeviceEntry* device : mine)
-    if (figures.mfu_reason.empty()) figures.mfu_reason = add_peak(*device, record.workload.precision, sum);
-  if (figures.mfu_reason.empty()) figures.peak_flops_per_s = sum;
+    if (!figures.no_peak) figures.no_peak = add_peak(*device, record.workload.precision, sum);
+  if (!figures.no_peak) figures.peak_flops_per_s = sum;
   if (!trials.empty() && !mine.empty() &&
       std::ranges::all_of(mine, [](const DeviceEntry* one) { return is_gpu(*one); }))
     figures.gpu = UseOfGpus(mine, trials).use();
@@ -138,7 +136,7 @@ void set_device_figures(Record& record, DeviceFigures figures) {
   if (is_command(record)) return;
   Summary& s = record.summary;
   s.peak_flops_per_s = figures.peak_flops_per_s, s.gpu = std::move(figures.gpu);
-  s.mfu_reason = std::move(figures.mfu_reason);
+  s.mfu_reason = figures.no_peak ? figures.no_peak->text() : "";
   set_mfu(s);
 }
 
@@ -148,7 +146,7 @@ void set_mfu(Summary& s) {
     s.mfu = s.flops_per_s->value / *s.peak_flops_per_s;
     s.mfu_reason.clear();
   } else if (s.mfu_reason.empty()) {
-    s.mfu_reason = s.peak_flops_per_s ? no_throughput : no_list_of_peaks;
+    s.mfu_reason = (s.peak_flops_per_s ? no_throughput : no_list_of_peaks).text();
   }
 }
 

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "results/record/known_texts.hpp"
 #include "results/record/record.hpp"
 
 namespace tw::results {
 
 struct DeviceFigures {
   std::optional<double> peak_flops_per_s;  ///< of Summary
-  std::string mfu_reason;                  ///< why there is no peak; empty otherwise
+  std::optional<KnownReason> no_peak;      ///< why there is no peak; absent otherwise
   std::optional<GpuUse> gpu;               ///< of Summary
 };
 /// Of a point whose ranks compute on `devices`, those of its launch, one entry a rank: the point has the first of them.
@@ -23,11 +24,5 @@ DeviceFigures device_figures(const Record& record, std::span<const Trial* const>
 void set_device_figures(Record& record, DeviceFigures figures);
 /// mfu = flops_per_s / peak_flops_per_s, or null with the reason; an existing reason is kept.
 void set_mfu(Summary& summary);
-
-/// What reports from before there was a list of peaks say of every device.
-/// Reasons of an absent MFU, whole or in part.
-inline constexpr const char *no_throughput = "no throughput", *not_in_the_list = ": not in the list of vendor peaks",
-                            *no_dense_peak = ": the vendor states no dense peak for ";
-inline constexpr const char* no_list_of_peaks = "no vendor peak known for this device";
 
 }  // namespace tw::results

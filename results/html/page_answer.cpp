@@ -12,6 +12,7 @@
 #include "results/analysis/statistics.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/html/page.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
@@ -147,7 +148,7 @@ void add_caveats(Page& page, const HtmlSystem& system) {
            "bad");
   if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
   for (const std::string& warning : report.context.warnings)
-    if (warning.starts_with("interrupted")) caveat(sentence(warning), "bad");
+    if (interrupted.begins(warning)) caveat(sentence(warning), "bad");
   for (const Status status : {Status::failed, Status::invalid, Status::unsupported}) {
     const auto is = [&](const Record& record) { return record.verdict.status == status; };
     const auto n = static_cast<std::size_t>(std::ranges::count_if(report.records, is));

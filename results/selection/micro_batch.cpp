@@ -37,12 +37,13 @@ bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_
   return !has_words || (is_resumed && !is_given);
 }
 
-std::string end_of_search(const std::vector<MicroBatchTrial>& trials) {
+KnownReason end_of_search(const std::vector<MicroBatchTrial>& trials) {
   const MicroBatchTrial& last = trials.back();
-  if (!last.samples_per_s) return fmt::format("micro-batch {}: {}", last.micro_batch, last.reason);
+  if (!last.samples_per_s) return {no_such_micro_batch, {std::to_string(last.micro_batch), last.reason}};
   if (trials.size() > 1 && !gains_by_doubling(trials[trials.size() - 2], last))
-    return fmt::format("doubling {} gains less than {:.0f} %", last.micro_batch / 2, 100 * least_gain_of_doubling);
-  return fmt::format("micro-batch {}: ", 2 * last.micro_batch);
+    return {doubling_gains_little,
+            {std::to_string(last.micro_batch / 2), fmt::format("{:.0f}", 100 * least_gain_of_doubling)}};
+  return {no_such_micro_batch, {std::to_string(2 * last.micro_batch), ""}};
 }
 
 }  // namespace tw::results

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "results/record/known_texts.hpp"
 #include "results/record/record.hpp"
 
 namespace tw::results {
@@ -15,11 +16,9 @@ bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole
 /// The smallest size whose doubling gains less, or has no speed, or was not tried. Nullopt where the first has none.
 std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials);
 
-/// `stopped_by` of a size that nobody searched for.
-inline constexpr const char* declared_by_option = "declared by --micro-batch";
 /// Whether whoever ran the plan has given the size.
 inline bool is_declared(const MicroBatchSearch& search) {
-  return search.trials.empty() && search.stopped_by == declared_by_option;
+  return search.trials.empty() && declared_by_option.is(search.stopped_by);
 }
 /// Whether the arguments of the launches of a run ("trainwatt-train", "--micro-batch", "16", …) declare this size; also
 /// where they cannot tell: there are none, or a resumed run has the options of a launch that left no record.
@@ -27,6 +26,6 @@ bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_
 
 /// How `stopped_by` begins after these trials, at least one: "doubling 4 gains less than 2 %", or "micro-batch 8: "
 /// with the reason why that size has no speed or was not tried.
-std::string end_of_search(const std::vector<MicroBatchTrial>& trials);
+KnownReason end_of_search(const std::vector<MicroBatchTrial>& trials);
 
 }  // namespace tw::results

@@ -30,7 +30,7 @@ void check_peak(const Summary& s, const DeviceFigures& figures, const std::strin
                    figures.peak_flops_per_s
                        ? "is " + text::si(*s.peak_flops_per_s, "FLOP/s") + ", the list of vendor peaks gives " +
                              text::si(*figures.peak_flops_per_s, "FLOP/s")
-                       : "must be null: " + figures.mfu_reason);
+                       : "must be null: " + figures.no_peak->text());
   } else if (figures.peak_flops_per_s && s.flops_per_s) {
     found.note("mfu_left_out", at + "/mfu",
                "is null, and by the list of vendor peaks it is " +
@@ -38,19 +38,26 @@ void check_peak(const Summary& s, const DeviceFigures& figures, const std::strin
   }
 }
 
-/// The reason is one that the writer gives for these devices, by this version's list of peaks or by none.
-void check_reason(const Record& record, const DeviceFigures& figures, const std::string& at, Findings& found) {
+/// The reason is one that the writer gives for these devices, by this version's list of peaks, an older one or none.
+void check_reason(const Record& record, const DeviceFigures& figures, std::span<const DeviceEntry> devices,
+                  const std::string& at, Findings& found) {
   const Summary& s = record.summary;
   if (s.mfu || s.mfu_reason.empty()) return;
-  std::vector<std::string> reasons = {no_list_of_peaks};
-  if (!figures.mfu_reason.empty()) reasons.push_back(figures.mfu_reason);
-  if (s.peak_flops_per_s) reasons = {no_throughput};
-  const bool is_from_an_older_list =
-      figures.mfu_reason.empty() && !s.peak_flops_per_s &&
-      (s.mfu_reason.ends_with(not_in_the_list) || s.mfu_reason.find(no_dense_peak) != std::string::npos);
-  if (!is_from_an_older_list && std::ranges::find(reasons, s.mfu_reason) == reasons.end())
+  std::vector<KnownReason> reasons = {{no_list_of_peaks}};
+  if (s.peak_flops_per_s) {
+    reasons = {{no_throughput}};
+  } else if (figures.no_peak) {
+    reasons.push_back(*figures.no_peak);
+  } else {
+    for (const DeviceEntry& device : devices) {
+      reasons.push_back({not_in_the_list, {device.name}});
+      reasons.push_back({no_dense_peak, {device.name, record.workload.precision}});
+    }
+  }
+  if (std::ranges::none_of(reasons, [&](const KnownReason& one) { return one.known.is(s.mfu_reason, one.values); }))
     found.broken("reason_differs", at + "/mfu_reason",
-                 "is none that the program gives for these devices: \"" + reasons.back() + "\"");
+                 "is none that the program gives for these devices: \"" +
+                     (figures.no_peak ? *figures.no_peak : reasons.front()).text() + "\"");
 }
 
 void check_gpu(const Summary& s, const DeviceFigures& figures, const std::string& at, Findings& found) {
@@ -81,7 +88,8 @@ void check_devices(const Report& report, bool is_newer, Findings& found) {
       const DeviceFigures figures = device_figures(record, valid_trials(record), launch.context->devices);
       const std::string at = place_of(place) + "/summary";
       check_peak(record.summary, figures, at, is_newer, found);
-      if (!is_newer && !launch.context->devices.empty()) check_reason(record, figures, at, found);
+      if (!is_newer && !launch.context->devices.empty())
+        check_reason(record, figures, launch.context->devices, at, found);
       check_gpu(record.summary, figures, at, found);
     }
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "results/record/known_texts.hpp"
 #include "results/record/text.hpp"
 #include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
@@ -226,7 +227,7 @@ void check_gpus(const RecordedLaunch& launch, const Meters& meters, Findings& fo
 void check_idle(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
   const Context& context = *launch.context;
   const bool is_said = std::ranges::any_of(
-      context.warnings, [](const std::string& warning) { return warning.starts_with("no idle power before"); });
+      context.warnings, [](const std::string& warning) { return no_idle_power.begins(warning, {"before"}); });
   if (context.finished_at.empty() || is_said || launch.records.empty()) return;
   std::set<Sensor> with_idle;
   for (std::size_t i = 0; i < context.idle_power.size(); ++i) {

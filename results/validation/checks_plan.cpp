@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "results/record/known_texts.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/micro_batch.hpp"
 #include "results/selection/search.hpp"
@@ -149,16 +150,17 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
   }
   if (trials.empty() && !is_declared(*search))
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
-                 std::string("has no trials, and is not \"") + declared_by_option + "\"");
+                 "has no trials, and is not \"" + declared_by_option.text() + "\"");
   else if (trials.empty() && !declares(launches, search->chosen))
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
                  "states that the size was declared, and no launch was given --micro-batch " +
                      std::to_string(search->chosen));
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
-  if (!trials.empty() && !search->stopped_by.starts_with(end_of_search(trials)))
+  if (trials.empty()) return;
+  if (const KnownReason end = end_of_search(trials); !end.known.begins(search->stopped_by, end.values))
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
-                 "is not how the trials of the search end: \"" + end_of_search(trials) + "\"");
+                 "is not how the trials of the search end: \"" + end.text() + "\"");
 }
 
 /// `json`: the record without its trials.
@@ -267,7 +269,7 @@ std::vector<std::string> missing_points(const Report& report) {
 
 bool was_interrupted(const Context& context) {
   return std::any_of(context.warnings.begin(), context.warnings.end(),
-                     [](const std::string& warning) { return warning.starts_with("interrupted"); });
+                     [](const std::string& warning) { return interrupted.begins(warning); });
 }
 
 }  // namespace tw::results

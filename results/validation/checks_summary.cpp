@@ -6,6 +6,7 @@
 
 #include "results/analysis/convergence.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw::results {
@@ -88,7 +89,8 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
     found.broken("flops_rule_missing", summary + "/flops_rule", "is empty beside a FLOP rate");
 }
 
-/// Walks what the file says and what the samples give.
+/// Walks what the file says and what the samples give. Reasons are compared by their codes, so that prose may change:
+/// the figures on which they rest are compared by themselves.
 class Comparison {
  public:
   Comparison(const std::set<std::string>& later, bool is_newer, Findings& found)
@@ -106,12 +108,17 @@ class Comparison {
       }
       for (const auto& [key, value] : stated.items())
         if (!computed.contains(key) && !is_newer_) walk(value, Json(), at + "/" + key);
+    } else if (stated.is_string() && computed.is_string() && at.ends_with("reason")) {
+      if (!same_reason(text_of(stated), text_of(computed))) differ(stated, computed, at);
+    } else if (stated.is_array() && computed.is_array() && at.ends_with("/reasons")) {
+      if (!std::ranges::equal(stated, computed, same_reason, text_of, text_of)) differ(stated, computed, at);
     } else if (stated != computed) {
       differ(stated, computed, at);
     }
   }
 
  private:
+  static std::string text_of(const Json& reason) { return reason.get<std::string>(); }
   void differ(const Json& stated, const Json& computed, const std::string& at) {
     found_.broken("figure_differs", at, "is " + stated.dump() + ", the samples give " + computed.dump());
   }

@@ -56,13 +56,14 @@ class Search(Case):
         self.last, self.work, self.before = 100.0, Work(str(self.out)), (time.monotonic(), 0.0)
 
     def watts(self):
-        """By the sixth power of the limit, and for the work that is done more than for the time it takes: a step's joules are
-        its limit's, however long others keep it from the processors. Of the last limit while it is written."""
+        """For the work that is done, by the sixth power of the limit: a step's joules are its limit's, however long others keep it
+        from the processors. Beside that a constant 0.04 W, which no limit lowers: an idle node's, and the least of a node that waits
+        for its processors. Of the last limit while it is written."""
         text = self.site.value.read_text().strip()
         self.last = float(text) if text else self.last
         (then, done), self.before = self.before, (time.monotonic(), self.work.seconds())
         share = (self.before[1] - done) / max(1e-6, self.before[0] - then)
-        return 50 * (self.last / 100) ** 6 * (0.05 + share)
+        return 0.04 + 50 * (self.last / 100) ** 6 * share
 
     def search(self, node, *args):
         command = [*node.command(), str(BIN / "trainwatt-train"), *map(str, args)]

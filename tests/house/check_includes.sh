@@ -71,7 +71,7 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     } else if (!allowed(room(FILENAME), room(target))) {
       problem(room(FILENAME) " must not include \"" target "\"")
     } else if (is_upwards(FILENAME, target, "results", "record devices analysis selection validation cost compare terminal export html .") ||
-               is_upwards(FILENAME, target, "models", "catalog compute data network layers optimizers export families .") ||
+               is_upwards(FILENAME, target, "models", "catalog compute data network layers optimizers export families ledger .") ||
                is_upwards(FILENAME, target, "power", "meter telemetry knob sources .") ||
                is_upwards(FILENAME, target, "bench/train", "job node point sweep .") ||
                is_upwards(FILENAME, target, "bench/plan", "options .") ||

@@ -49,6 +49,13 @@ TEST(Tool, BadUsage) {
   expect_refused(run({"models", "gpt2-tiny", "--micro-batch", "0"}), "error[bad-value]: --micro-batch");
   expect_refused(run({"models", "gpt2-tiny", "--seq-len", "100000"}), "error[bad-value]: --seq-len 100000: ");
   expect_refused(run({"models", "resnet-50", "--seq-len", "128"}), "error[option-does-not-apply]: --seq-len");
+  expect_refused(run({"models", "gpt2-tiny", "--precision", "bf16,fp16"}), "error[bad-value]: --precision");
+  expect_refused(run({"models", "--on", "h200"}), "error[no-model]: ");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h900"}), "NVIDIA H200");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h100"}), "NVIDIA H100 PCIe");
+  expect_refused(run({"models", "gpt2-tiny", "--on", ""}), "error[bad-value]: --on");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h200", "--ranks", "2"}), "error[options-conflict]: ");
+  expect_refused(run({"models", "gpt2-tiny", "--against", fixtures + "/good.json"}), "error[option-needs]: ");
   expect_refused(run({"plan"}), "error[no-model]: ");
   expect_refused(run({"plan", "--modle", "gpt2-tiny"}), "--model?");
   expect_refused(run({"plan", "--suite", "qick"}), "'quick'");

@@ -7,11 +7,15 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include "bench/train/job/outcome.hpp"
+#include "results/record/known_texts.hpp"
 
 namespace tw::bench {
 namespace {
+
+static_assert(std::string_view(interrupted_by_signal).starts_with(results::interrupted.wordings.front()));
 
 volatile std::sig_atomic_t interruption = 0;
 std::atomic<int> note_fd = -1;
@@ -41,7 +45,7 @@ void note_signals_in(int fd, const char* line) {
 }
 
 void install_signal_handlers() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
 }

@@ -20,8 +20,7 @@ namespace {
 /// For a second.
 int steps_to_time(double step_seconds) {
   constexpr double timed_seconds = 1, least_steps = 3, most_steps = 20;
-  return static_cast<int>(
-      std::clamp(std::ceil(timed_seconds / std::max(step_seconds, 1e-9)), least_steps, most_steps));
+  return static_cast<int>(std::clamp(std::ceil(timed_seconds / std::max(step_seconds, 1e-9)), least_steps, most_steps));
 }
 
 /// The point's speed, or the reason why there is none (collective).
@@ -52,7 +51,7 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
   results::MicroBatchSearch found;
   if (context.plan.declared_micro_batch) {
     found.chosen = *context.plan.declared_micro_batch;
-    found.stopped_by = results::declared_by_option;
+    found.stopped_by = results::declared_by_option.text();
     return found;
   }
   RunPlan few_steps = context.plan;
@@ -68,7 +67,7 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
     std::string why;
     const std::optional<Point> sized = with_micro_batch(point, size, why);
     if (!sized) {
-      found.stopped_by = fmt::format("micro-batch {}: {}", size, why);
+      found.stopped_by = results::no_such_micro_batch.text({std::to_string(size), why});
       break;
     }
     stop_if_interrupted(context.job);
@@ -78,7 +77,7 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
     time_size(its, *sized, few_steps.measurement, trial);
     const bool is_first = found.trials.size() == 1;
     if (!trial.samples_per_s || (!is_first && !results::gains_by_doubling(*(found.trials.end() - 2), trial))) {
-      found.stopped_by = results::end_of_search(found.trials);
+      found.stopped_by = results::end_of_search(found.trials).text();
       break;
     }
   }

@@ -37,6 +37,7 @@
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/context_warnings.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
 #include "results/selection/search.hpp"
@@ -342,7 +343,7 @@ class Run {
       const bool by_signal = stop.code() == exit_interrupted;
       const std::string what(without_code(stop.what()));
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
-                                 by_signal ? what : "interrupted (" + what + ")",
+                                 by_signal ? what : results::interrupted.text() + " (" + what + ")",
                                  in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);

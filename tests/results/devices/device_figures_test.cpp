@@ -170,7 +170,7 @@ TEST(Mfu, IsAbsentWithTheReason) {
                 for (DeviceEntry& device : r.context.devices) device.kind = kind;
               }),
               std::string("device ") + kind + ": the list of vendor peaks has GPUs only");
-  EXPECT_EQ(reason_of([](Report& r) { r.context.devices.clear(); }), no_list_of_peaks);
+  EXPECT_EQ(reason_of([](Report& r) { r.context.devices.clear(); }), no_list_of_peaks.text());
   Report command = gpu_report();
   command.records[0].workload.device = "command";
   command.records[0].summary.peak_flops_per_s.reset(), command.records[0].summary.mfu_reason = "not defined";
@@ -190,11 +190,23 @@ TEST(Mfu, AReasonThatTheWriterNeverGivesIsFound) {
   };
   using Codes = std::vector<std::string>;
   EXPECT_EQ(codes_of([](Report&) {}), Codes());
-  const auto stating = [&](const char* reason) {
+  const auto stating = [&](const std::string& reason) {
     return codes_of([&](Report& report) { report.records[0].summary.mfu_reason = reason; });
   };
-  EXPECT_EQ(stating(no_list_of_peaks), Codes()) << "of a report from before the list";
+  EXPECT_EQ(stating(no_list_of_peaks.text()), Codes()) << "of a report from before the list";
   EXPECT_EQ(stating("the meter was being repaired"), Codes{"reason_differs"});
+  EXPECT_EQ(stating("NVIDIA H200 NVL: not in the list of vendor peaks"), Codes{"reason_differs"}) << "another device's";
+  const auto stating_of_mig = [&](const std::string& reason) {
+    return codes_of([&](Report& report) {
+      for (DeviceEntry& device : report.context.devices) device.name += " MIG 1g.10gb";
+      summarise(report);
+      report.records[0].summary.mfu_reason = reason;
+    });
+  };
+  EXPECT_EQ(stating_of_mig(no_peak_of_mig.text({"NVIDIA H100 NVL MIG 1g.10gb"})), Codes());
+  EXPECT_EQ(stating_of_mig("NVIDIA H100 NVL MIG 1g.10gb: a MIG instance, and the vendor's peak is that of the whole GPU"),
+            Codes()) << "an earlier wording";
+  EXPECT_EQ(stating_of_mig("NVIDIA H100 NVL MIG 1g.10gb: not in the list of vendor peaks"), Codes{"reason_differs"});
   EXPECT_EQ(stating("device cpu: the list of vendor peaks has GPUs only"), Codes{"reason_differs"});
 }
 
@@ -297,7 +309,7 @@ TEST(DeviceChecks, AReportFromBeforeTheListIsGoodAndItsMfuIsNoted) {
   Report report = gpu_report();
   for (DeviceEntry& device : report.context.devices) device.memory_bytes.reset();
   Summary& s = report.records[0].summary;
-  s.peak_flops_per_s.reset(), s.mfu.reset(), s.gpu.reset(), s.mfu_reason = no_list_of_peaks;
+  s.peak_flops_per_s.reset(), s.mfu.reset(), s.gpu.reset(), s.mfu_reason = no_list_of_peaks.text();
   const Validation found = validate_report(to_json(report));
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
   EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"mfu_left_out"});

@@ -100,7 +100,7 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
 TEST(MicroBatchSearch, ASizeThatNoLaunchDeclaresIsFound) {
   const auto found = [](std::vector<std::string> argv) {
     Report report = automatic_report();
-    report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option};
+    report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option.text()};
     report.context.argv = std::move(argv);
     return codes_of(report);
   };
@@ -121,7 +121,7 @@ TEST(MicroBatchSearch, TheTablesShowTheSize) {
     return std::string();
   };
   EXPECT_EQ(shown(report), "8 found");
-  report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option};
+  report.records[0].micro_batch_search = MicroBatchSearch{{}, 8, declared_by_option.text()};
   EXPECT_EQ(shown(report), "8 declared");
   EXPECT_EQ(shown(sample_report()), "");
 }

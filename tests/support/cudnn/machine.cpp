@@ -119,7 +119,9 @@ class Machine {
     }
     void* const data = address(t);
     const std::vector<std::int64_t> offsets = t.offsets();
-    require(std::set<std::int64_t>(offsets.begin(), offsets.end()).size() == offsets.size(), "strides overlap");
+    std::vector<std::int64_t> sorted = offsets;
+    std::ranges::sort(sorted);
+    require(std::ranges::adjacent_find(sorted) == sorted.end(), "strides overlap");
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const double noise = notes(4) ? 1.01 : 1.0;
       store(t.type, data, offsets[i], numbers[i] * noise);
@@ -204,20 +206,26 @@ class Machine {
     write(result, sums);
   }
 
-  /// Position in `from`, whose extents are those of `to` or 1, of the row-major position `at` in `to`. Where
+  /// For each element of `to`, in row-major order, its position in `from`, whose extents are those of `to` or 1. Where
   /// `in_groups`, equally many neighbours of axis 1 of `to` share a place in `from`.
-  static std::size_t broadcast(const Tensor& from, const Tensor& to, std::size_t at, bool in_groups = false) {
+  static std::vector<std::size_t> positions(const Tensor& from, const Tensor& to, bool in_groups = false) {
     require(from.extents.size() == to.extents.size(), "equal ranks");
-    std::size_t position = 0, step = 1;
-    for (std::size_t axis = to.extents.size(); axis-- > 0;) {
+    std::vector<std::size_t> all = {0};
+    auto step = static_cast<std::size_t>(from.count());
+    for (std::size_t axis = 0; axis < to.extents.size(); ++axis) {
       const auto extent = static_cast<std::size_t>(to.extents[axis]),
                  own = static_cast<std::size_t>(from.extents[axis]);
       require(own == 1 || own == extent || (in_groups && axis == 1 && extent % own == 0), "extents that broadcast");
-      position += at % extent / (extent / own) * step;
-      step *= own;
-      at /= extent;
+      step /= own;
+      const std::size_t group = extent / own;
+      std::vector<std::size_t> further;
+      further.reserve(all.size() * extent);
+      for (const std::size_t position : all)
+        for (std::size_t place = 0; place < own; ++place)
+          further.insert(further.end(), group, position + place * step);
+      all = std::move(further);
     }
-    return position;
+    return all;
   }
 
   void pointwise(const Node& operation) {
@@ -235,8 +243,9 @@ class Machine {
     const Numbers ts = mode == Pointwise::select ? read(t) : Numbers();
     const auto axis = static_cast<std::size_t>(
         what.has(Attribute::pointwise_axis) ? what.one<std::int64_t>(Attribute::pointwise_axis) : 0);
+    const std::vector<std::size_t> at_x = positions(x, y), at_b = positions(b, y), at_t = positions(t, y);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const double left = xs[broadcast(x, y, i)], right = bs[broadcast(b, y, i)];
+      const double left = xs[at_x[i]], right = bs[at_b[i]];
       switch (mode) {
         case Pointwise::add:
           results[i] = left + right;
@@ -263,7 +272,7 @@ class Machine {
           results[i] = left >= right;
           break;
         case Pointwise::select:
-          results[i] = ts[broadcast(t, y, i)] != 0 ? left : right;
+          results[i] = ts[at_t[i]] != 0 ? left : right;
           break;
         case Pointwise::gen_index: {
           std::size_t step = 1;
@@ -287,8 +296,9 @@ class Machine {
     const Numbers xs = read(x);
     Numbers results(static_cast<std::size_t>(y.count()),
                     mode == Reduction::max ? -std::numeric_limits<double>::infinity() : 0.0);
+    const std::vector<std::size_t> at = positions(y, x, mode == Reduction::add);
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      double& result = results[broadcast(y, x, i, mode == Reduction::add)];
+      double& result = results[at[i]];
       result = mode == Reduction::max ? std::max(result, xs[i]) : result + xs[i];
     }
     write(y, results);
@@ -323,13 +333,15 @@ class Machine {
     const Tensor x = tensor(operation, Attribute::operation_reshape_x),
                  y = tensor(operation, Attribute::operation_reshape_y);
     const Numbers xs = read(x);
-    std::map<std::int64_t, double> memory;
     const std::vector<std::int64_t> from = x.offsets(), to = y.offsets();
-    for (std::size_t i = 0; i < from.size(); ++i) memory[from[i]] = xs[i];
+    constexpr std::size_t none = SIZE_MAX;
+    std::vector<std::size_t> place(from.empty() ? 0 : static_cast<std::size_t>(std::ranges::max(from)) + 1, none);
+    for (std::size_t i = 0; i < from.size(); ++i) place[static_cast<std::size_t>(from[i])] = i;
     Numbers results;
     for (const std::int64_t offset : to) {
-      require(memory.count(offset) != 0, "a reshape reads beside its input");
-      results.push_back(memory[offset]);
+      const auto at = static_cast<std::size_t>(offset);
+      require(at < place.size() && place[at] != none, "a reshape reads beside its input");
+      results.push_back(xs[place[at]]);
     }
     write(y, results);
   }

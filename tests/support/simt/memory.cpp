@@ -52,6 +52,12 @@ void Memory::mend(const Block& block) {
   std::memset(block.data() + block.bytes, sentinel, block.whole - block.bytes - guard_bytes);
 }
 
+bool Memory::holds(const void* data) const {
+  const auto* at = static_cast<const unsigned char*>(data);
+  return std::ranges::any_of(
+      blocks_, [at](const Block& block) { return at >= block.data() && at < block.data() + block.bytes; });
+}
+
 Bytes Memory::save() const {
   std::size_t bytes = 0;
   for (const Block& block : blocks_) bytes += block.bytes;

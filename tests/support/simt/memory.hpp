@@ -27,6 +27,8 @@ class Memory {
   /// Fills all allocations of this many bytes with NaN; how many there are.
   std::size_t poison(std::size_t bytes);
 
+  /// Whether an address is in an allocation.
+  bool holds(const void* data) const;
   /// The contents of all allocations. restore() and difference() take them while there are the same allocations.
   Bytes save() const;
   void restore(const Bytes& copy);

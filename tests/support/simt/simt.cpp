@@ -88,6 +88,9 @@ void check_row(std::string_view name, std::uint64_t threads, std::size_t shared_
 
 constinit KernelEntry* first_entry = nullptr;
 
+Touched touched;
+bool counts = false, is_first_run = false;
+
 // ---- threads ----
 /// The threads that can go on, and which of them does so next. Ascending and descending: always the first (last) of
 /// them, so that one warp runs ahead of the others as far as barriers let it; seeded: in turn, in an order drawn anew
@@ -439,6 +442,7 @@ void run_grid(KernelEntry& kernel, dim3 grid, dim3 extent, std::size_t shared_by
   static const Recorder at_the_end;
   kernel.launched = true;
   const auto run_in = [&](Schedule schedule) {
+    is_first_run = gpu().only || schedule == schedules.front();
     try {
       run_once(grid, extent, shared_bytes, thread, schedule);
     } catch (const KernelError& error) {
@@ -457,6 +461,15 @@ void run_grid(KernelEntry& kernel, dim3 grid, dim3 extent, std::size_t shared_by
       throw KernelError(name + ": the ascending and the " + to_string(schedule) + " schedule differ at " + where);
     }
   }
+}
+
+void count_touched() { touched = {}, counts = true; }
+Touched take_touched() {
+  counts = false;
+  return touched;
+}
+void touches(const void* data, std::size_t bytes, bool is_store) {
+  if (counts && is_first_run && memory().holds(data)) (is_store ? touched.written : touched.read) += bytes;
 }
 
 const Thread& current() { return block().lane().thread; }

@@ -95,6 +95,17 @@ T* dynamic_shared() {
   return static_cast<T*>(shared_memory());
 }
 
+/// What kernels have loaded from device memory and stored to it by the accesses of kernels/support.cuh since the last
+/// start of counting, of one of the three runs of each launch. Single elements that a kernel reaches by a pointer of its
+/// own are not counted.
+struct Touched {
+  std::size_t read = 0, written = 0;  ///< bytes
+};
+void count_touched();    ///< starts from 0
+Touched take_touched();  ///< ends counting
+/// Of a kernel, where it loads or stores.
+void touches(const void* data, std::size_t bytes, bool is_store);
+
 /// Where in the source a thread waits.
 struct Place {
   const char* function;

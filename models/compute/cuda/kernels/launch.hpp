@@ -43,6 +43,9 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(dynamic_shared_bytes);
 }
 
+/// The harness counts here what a kernel loads and stores.
+__device__ inline void touches(const void*, std::size_t, bool) {}
+
 /// What the runtime says about the code of `kernel` on the current device: cudaErrorNoKernelImageForDevice where there
 /// is none.
 template <auto* kernel>
@@ -54,6 +57,7 @@ cudaError_t find_image() {
 using simt::dynamic_shared;
 using simt::find_image;
 using simt::launch;
+using simt::touches;
 #endif
 
 }  // namespace tw::models::cuda

@@ -70,6 +70,7 @@ struct Floats {
 
 template <int N, class T>
 __device__ inline Pack<T, N> load_pack(const T* p) {
+  touches(p, sizeof(T) * N, false);
   return *reinterpret_cast<const Pack<T, N>*>(p);
 }
 /// Neighbours of two bytes, the first in the lower half.
@@ -153,6 +154,7 @@ __device__ inline Pack<T, N> to_pack(const Floats<N>& floats) {
 /// To global memory.
 template <class T, int N>
 __device__ inline void store_pack(T* p, const Pack<T, N>& pack) {
+  touches(p, sizeof(T) * N, true);
   if constexpr (sizeof(pack) % access_bytes == 0) {
     struct Words {
       std::uint32_t at[sizeof(pack) / 4];
@@ -176,7 +178,7 @@ __device__ inline Floats<N> load_some(const T* p, Index count, float otherwise =
   if (count >= N) return load<N>(p);
   Floats<N> floats;
 #pragma unroll
-  for (int i = 0; i < N; ++i) floats[i] = i < count ? to_float(p[i]) : otherwise;
+  for (int i = 0; i < N; ++i) floats[i] = i < count ? load<1>(p + i)[0] : otherwise;
   return floats;
 }
 

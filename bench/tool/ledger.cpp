@@ -1,0 +1,280 @@
+#include "bench/tool/ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "bench/plan/options/option_value.hpp"
+#include "bench/tool/inputs/errors.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/terminal.hpp"
+#include "models/catalog/memory.hpp"
+#include "results/devices/vendor_peaks.hpp"
+#include "results/record/text.hpp"
+#if TW_HAVE_LEDGER
+#include "models/compute/error.hpp"
+#include "models/ledger/ledger.hpp"
+#endif
+
+namespace tw::bench::tool {
+namespace {
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+bool has_word(std::string_view device, const std::string& word) {
+  std::string words = lower(std::string(device));
+  std::ranges::replace(words, '-', ' ');
+  std::istringstream stream(words);
+  for (std::string one; stream >> one;)
+    if (one == word) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string device_named(const std::string& name) {
+  std::vector<std::string> all, with_word;
+  for (const results::VendorPeak& peak : results::vendor_peaks()) {
+    if (lower(std::string(peak.device)) == lower(name)) return std::string(peak.device);
+    all.emplace_back(peak.device);
+    if (has_word(peak.device, lower(name))) with_word.emplace_back(peak.device);
+  }
+  if (with_word.size() == 1) return with_word.front();
+  if (!with_word.empty())
+    throw bad_value("on", name,
+                    fmt::format("several devices have that word: use one of {}", fmt::join(with_word, "; ")));
+  throw bad_value("on", name, fmt::format("unknown device: use one of {}", fmt::join(all, "; ")));
+}
+
+#if TW_HAVE_LEDGER
+namespace {
+
+using Json = nlohmann::ordered_json;
+using results::text::si;
+
+struct Rates {
+  double flops_per_s, beside_linear_flops_per_s, bytes_per_s;
+};
+struct Time {
+  double compute_s, memory_s;
+  double least_s() const { return std::max(compute_s, memory_s); }
+  const char* limit() const { return compute_s > memory_s ? "compute" : "memory"; }
+};
+Time time_of(const models::LedgerRow& row, models::Precision precision, const Rates& rates) {
+  const bool is_beside_fp8 = precision == models::Precision::fp8 && row.math != models::Math::fp8;
+  return {row.flops / (is_beside_fp8 ? rates.beside_linear_flops_per_s : rates.flops_per_s),
+          row.bytes() / rates.bytes_per_s};
+}
+
+Rates rates_of(const results::VendorPeak& device, const std::string& precision) {
+  const std::optional<double> flops = device.flops_per_s(precision);
+  const std::optional<double> half = device.flops_per_s("bf16");
+  if (!flops || (precision == "fp8" && !half))
+    throw bad_value("precision", precision, fmt::format("{} states no peak for it", device.device));
+  return {*flops, precision == "fp8" ? *half : *flops, device.bandwidth_gb_per_s * 1e9};
+}
+
+/// All rows of an operator.
+struct OperatorRow {
+  std::string name;
+  double calls = 0, flops = 0, bytes = 0, compute_bound_s = 0, least_s = 0;
+  std::optional<double> measured_s{};
+  std::string limit() const {
+    const double share = least_s > 0 ? compute_bound_s / least_s : 0;
+    return share > 0.99 ? "compute" : share < 0.01 ? "memory" : "both";
+  }
+};
+
+/// Seconds of each operator in a step of the report's point with a profile of this very step. Throws UsageError.
+std::map<std::string, double> measured(const LedgerRequest& request, const std::string& precision,
+                                       const results::VendorPeak& device) {
+  const LoadedReport loaded = load_report(request.against);
+  for (const results::DeviceEntry& entry : loaded.report.context.devices)
+    if (entry.name != device.device)
+      throw UsageError("bad-value", fmt::format("--against {}: was measured on {}, not on {}", request.against,
+                                                entry.name, device.device));
+  std::vector<std::string> others;
+  for (const results::Record& record : loaded.report.records) {
+    const results::Workload& w = record.workload;
+    const bool is_it =
+        w.model == request.network.name && w.precision == precision && w.micro_batch == request.micro_batch &&
+        w.accumulate == request.accumulate &&
+        w.seq_len.value_or(0) == (request.network.has_sequence() ? request.seq_len : 0) &&
+        w.layers.value_or(models::layer_count(models::find_network(w.model))) == models::layer_count(request.network);
+    if (!is_it || record.summary.op_share.empty() || !record.summary.step_time_s) {
+      others.push_back(record.id + (is_it ? " (without a profile)" : ""));
+      continue;
+    }
+    std::map<std::string, double> seconds;
+    for (const auto& [op, share] : record.summary.op_share) seconds[op] = share * record.summary.step_time_s->value;
+    return seconds;
+  }
+  throw UsageError(
+      "no-match", fmt::format("--against {}: no point with a profile of {}, {}, {} x {} samples{}: it has {}",
+                              request.against, request.network.name, precision, request.micro_batch, request.accumulate,
+                              request.network.has_sequence() ? fmt::format(" of {} tokens", request.seq_len) : "",
+                              others.empty() ? "no points" : results::text::join(others, ", ")));
+}
+
+struct Ledger {
+  std::string precision;
+  Rates rates;
+  std::vector<models::LedgerRow> rows{};
+  std::vector<Time> times{};  ///< of each row
+  std::vector<OperatorRow> operators{};
+  double flops = 0, bytes = 0, least_s = 0, samples = 0, memory_bytes = 0;
+};
+
+Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name, const results::VendorPeak& device) {
+  const models::Precision precision = *models::parse_precision(precision_name);
+  if (precision == models::Precision::fp8)
+    if (const std::string why = models::why_no_fp8(request.network); !why.empty())
+      throw bad_value("precision", precision_name, fmt::format("{}: {}", request.network.name, why));
+  Ledger ledger{.precision = precision_name, .rates = rates_of(device, precision_name)};
+  try {
+    ledger.rows =
+        models::ledger({request.network, precision, request.micro_batch, request.seq_len, request.accumulate});
+    ledger.memory_bytes =
+        models::least_memory(request.network, precision_name, request.micro_batch, request.seq_len, 0).total();
+  } catch (const models::Error& error) {
+    throw UsageError("bad-value", error.what());
+  } catch (const std::invalid_argument& error) {
+    throw UsageError("bad-value", error.what());
+  }
+  ledger.samples = static_cast<double>(request.micro_batch) * static_cast<double>(request.accumulate);
+  std::map<std::string, double> seconds;
+  if (!request.against.empty()) seconds = measured(request, precision_name, device);
+  for (const models::LedgerRow& row : ledger.rows) {
+    const Time time = ledger.times.emplace_back(time_of(row, precision, ledger.rates));
+    const std::string name = models::to_string(row.op);
+    auto same = std::ranges::find(ledger.operators, name, &OperatorRow::name);
+    if (same == ledger.operators.end()) {
+      same = ledger.operators.insert(same, {.name = name});
+      if (const auto found = seconds.find(name); found != seconds.end()) same->measured_s = found->second;
+    }
+    same->calls += row.calls, same->flops += row.flops, same->bytes += row.bytes(), same->least_s += time.least_s();
+    if (time.compute_s > time.memory_s) same->compute_bound_s += time.least_s();
+    ledger.flops += row.flops, ledger.bytes += row.bytes(), ledger.least_s += time.least_s();
+  }
+  std::ranges::stable_sort(ledger.operators, std::ranges::greater(), &OperatorRow::least_s);
+  return ledger;
+}
+
+Json json_of(const LedgerRequest& request, const results::VendorPeak& device, const Ledger& ledger) {
+  Json json = {{"model", request.network.name}, {"device", device.device}, {"precision", ledger.precision}};
+  json["micro_batch"] = request.micro_batch, json["accumulate"] = request.accumulate;
+  json["seq_len"] = request.network.has_sequence() ? Json(request.seq_len) : Json();
+  json["peak_flops_per_s"] = ledger.rates.flops_per_s;
+  json["bandwidth_bytes_per_s"] = ledger.rates.bytes_per_s, json["source"] = device.sheet;
+  json["least_step_s"] = ledger.least_s, json["most_samples_per_s"] = ledger.samples / ledger.least_s;
+  json["most_mfu"] = ledger.flops / ledger.least_s / ledger.rates.flops_per_s;
+  json["flops"] = ledger.flops, json["bytes"] = ledger.bytes, json["least_memory_bytes"] = ledger.memory_bytes;
+  Json& operators = json["operators"] = Json::array();
+  for (const OperatorRow& row : ledger.operators)
+    operators.push_back({{"operator", row.name},
+                         {"calls", row.calls},
+                         {"flops", row.flops},
+                         {"bytes", row.bytes},
+                         {"least_s", row.least_s},
+                         {"measured_s", row.measured_s ? Json(*row.measured_s) : Json()}});
+  Json& shapes = json["shapes"] = Json::array();
+  for (std::size_t i = 0; i < ledger.rows.size(); ++i) {
+    const models::LedgerRow& row = ledger.rows[i];
+    shapes.push_back({{"operator", models::to_string(row.op)},
+                      {"shape", row.shape},
+                      {"calls", row.calls},
+                      {"flops", row.flops},
+                      {"read_bytes", row.read},
+                      {"written_bytes", row.written},
+                      {"least_s", ledger.times[i].least_s()},
+                      {"limit", ledger.times[i].limit()}});
+  }
+  return json;
+}
+
+void print(const LedgerRequest& request, const results::VendorPeak& device, const Ledger& ledger) {
+  const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
+  fmt::print("{} on {} in {}: at least {} a step\n", request.network.name, device.device, ledger.precision,
+             results::text::duration(ledger.least_s));
+  line("batch", fmt::format("{} micro-batch x {} accumulated = {:.0f} samples{}", request.micro_batch,
+                            request.accumulate, ledger.samples,
+                            request.network.has_sequence() ? fmt::format(" of {} tokens", request.seq_len) : ""));
+  line("device",
+       fmt::format("{}, {}/s of memory", si(ledger.rates.flops_per_s, "FLOP/s"), si(ledger.rates.bytes_per_s, "B")));
+  line("source", std::string(device.sheet));
+  line("throughput",
+       fmt::format("at most {} samples/s, MFU {} %", si(ledger.samples / ledger.least_s),
+                   results::text::significant(100 * ledger.flops / ledger.least_s / ledger.rates.flops_per_s)));
+  const double memory = device.memory_gb * (1 << 30);
+  line("memory",
+       fmt::format("at least {} of {}{}", results::text::bytes(ledger.memory_bytes), results::text::bytes(memory),
+                   ledger.memory_bytes > memory ? ": does not fit; use a smaller --micro-batch" : ""));
+  fmt::print("\n");
+  const bool has_measured = !request.against.empty();
+  std::vector<std::vector<std::string>> table = {
+      {"operator", "limit", "calls", "FLOP", "bytes", "least time", "share"}};
+  if (has_measured) table.front().insert(table.front().end(), {"measured", "x least"});
+  double total_measured = 0;
+  const auto add = [&](const std::string& name, const std::string& limit, const std::string& calls, double flops,
+                       double bytes, double least_s, std::optional<double> measured_s) {
+    std::vector<std::string>& row = table.emplace_back(std::vector<std::string>{
+        name, limit, calls, flops > 0 ? si(flops) : "-", si(bytes, "B"), results::text::duration(least_s),
+        results::text::significant(100 * least_s / ledger.least_s) + " %"});
+    if (!has_measured) return;
+    row.push_back(measured_s ? results::text::duration(*measured_s) : "-");
+    row.push_back(measured_s && least_s > 0 ? results::text::significant(*measured_s / least_s) : "-");
+  };
+  for (const OperatorRow& row : ledger.operators) {
+    add(row.name, row.limit(), fmt::format("{:.0f}", row.calls), row.flops, row.bytes, row.least_s, row.measured_s);
+    total_measured += row.measured_s.value_or(0);
+  }
+  add("step", "", "", ledger.flops, ledger.bytes, ledger.least_s,
+      has_measured ? std::optional(total_measured) : std::nullopt);
+  print_table(table, 2);
+  const std::size_t width = terminal_style().width;
+  fmt::print("\n  {}\n",
+             results::text::wrap("least time: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, "
+                                 "whichever takes longer; making samples, communication, workspaces and the start of "
+                                 "kernels come on top. A prediction, not a measurement.",
+                                 width, 2));
+  if (has_measured)
+    fmt::print("  {}\n", results::text::wrap("measured: the operator's share of a profiled step, whose operators ran "
+                                             "one by one, x the mean step time of the trials",
+                                             width, 2));
+}
+
+}  // namespace
+#endif
+
+void print_ledger(const LedgerRequest& request) {
+#if TW_HAVE_LEDGER
+  const results::VendorPeak& device = *results::find_vendor_peak(device_named(request.device));
+  std::vector<Ledger> ledgers;
+  for (const std::string& precision : request.precisions) ledgers.push_back(ledger_of(request, precision, device));
+  if (request.json) {
+    Json all = Json::array();
+    for (const Ledger& ledger : ledgers) all.push_back(json_of(request, device, ledger));
+    fmt::print("{}\n", Json{{"ledgers", std::move(all)}}.dump(2));
+    return;
+  }
+  for (std::size_t i = 0; i < ledgers.size(); ++i) {
+    if (i > 0) fmt::print("\n");
+    print(request, device, ledgers[i]);
+  }
+#else
+  static_cast<void>(request);
+  throw EnvironmentError("unsupported",
+                         "--on needs the operators of the networks, which this build does not have: configure it with "
+                         "-DTRAINWATT_HPC=ON");
+#endif
+}
+
+}  // namespace tw::bench::tool

@@ -1,0 +1,164 @@
+#include "models/ledger/traffic.hpp"
+
+#include <algorithm>
+
+namespace tw::models {
+namespace {
+
+double bytes(const Tensor& tensor) { return static_cast<double>(tensor.bytes()); }
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+/// Rows of a table, of as many as there are.
+double rows_bytes(const Tensor& table, std::int64_t rows) {
+  return number(std::min(rows, table.dims[0])) * bytes(table) / number(table.dims[0]);
+}
+
+/// An operand that fp8 reads as stored and writes in both layouts of one byte an element.
+Traffic rounded(const Tensor& tensor) { return {bytes(tensor), 2 * number(tensor.count()), 0}; }
+/// An operand of a product, in fp8 one byte an element.
+double operand(const Tensor& tensor, Math math) { return math == Math::fp8 ? number(tensor.count()) : bytes(tensor); }
+
+double flops(const LinearShape& s) { return 2 * number(s.rows) * number(s.in_features) * number(s.out_features); }
+double flops(const ConvolutionShape& s) {
+  return 2 * number(s.batch) * number(s.out_height() * s.out_width()) * number(s.kernel * s.kernel) *
+         number(s.in_channels) * number(s.out_channels);
+}
+double flops(const AttentionShape& s) {
+  return (s.causal ? 2 : 4) * number(s.batch) * number(s.heads * s.head_dim) * number(s.seq) * number(s.seq);
+}
+
+Traffic norm_forward(std::initializer_list<Tensor> read, const Tensor& sum, const Tensor& residual,
+                     std::initializer_list<Tensor> written) {
+  return moved(read, written) + moved({residual}, {sum});
+}
+
+}  // namespace
+
+Traffic moved(std::initializer_list<Tensor> read, std::initializer_list<Tensor> written) {
+  Traffic all;
+  for (const Tensor& tensor : read) all.read += bytes(tensor);
+  for (const Tensor& tensor : written) all.written += bytes(tensor);
+  return all;
+}
+
+Traffic gradients(std::initializer_list<Tensor> of_parameters, bool accumulate) {
+  Traffic all = moved({}, of_parameters);
+  if (accumulate) all.read = all.written;
+  return all;
+}
+
+// ---- products ----
+
+Traffic traffic(const LinearShape& s, const LinearForward& a, const Tensor& weight) {
+  Traffic all = moved({a.bias, a.residual}, {a.pre_activation, a.y});
+  all.read += operand(a.x, s.math) + operand(weight, s.math);
+  all.flops = flops(s);
+  return s.math == Math::fp8 ? all + rounded(a.x) : all;
+}
+Traffic traffic(const LinearShape& s, const LinearBackwardInput& a, const Tensor& weight) {
+  Traffic all = moved({a.input_pre_activation}, {a.dx});
+  all.read += operand(a.dy, s.math) + operand(weight, s.math);
+  all.flops = flops(s);
+  return all;
+}
+Traffic traffic(const LinearShape& s, const LinearBackwardWeights& a) {
+  Traffic all = gradients({a.d_weight, a.d_bias}, a.accumulate);
+  all.read += operand(a.x, s.math) + operand(a.dy, s.math);
+  all.flops = flops(s);
+  return s.math == Math::fp8 ? all + rounded(a.dy) : all;
+}
+
+Traffic traffic(const ConvolutionShape& s, const ConvolutionForward& a, const Tensor& weight) {
+  return moved({a.x, weight}, {a.y}) + Traffic{0, 0, flops(s)};
+}
+Traffic traffic(const ConvolutionShape& s, const ConvolutionBackwardInput& a, const Tensor& weight) {
+  return moved({a.dy, weight}, {a.dx}) + Traffic{0, 0, flops(s)};
+}
+Traffic traffic(const ConvolutionShape& s, const ConvolutionBackwardWeights& a) {
+  return moved({a.x, a.dy}, {}) + gradients({a.d_weight}, a.accumulate) + Traffic{0, 0, flops(s)};
+}
+
+Traffic traffic(const AttentionShape& s, const AttentionForward& a) {
+  return moved({a.qkv}, {a.out, a.log_sum_exp}) + Traffic{0, 0, flops(s)};
+}
+Traffic traffic(const AttentionShape& s, const AttentionBackward& a) {
+  return moved({a.d_out, a.qkv, a.out, a.log_sum_exp}, {a.d_qkv}) + Traffic{0, 0, 2 * flops(s)};
+}
+
+Traffic traffic(const ClassifierShape& s, const ClassifierForwardBackward& a, const Tensor& weight) {
+  const double logits = number(s.rows) * number(s.classes) * static_cast<double>(size_of(s.dtype));
+  const double product = 2 * number(s.rows) * number(s.in_features) * number(s.classes);
+  Traffic all = moved({a.x, weight, a.bias, a.targets}, {a.loss, a.correct}) + Traffic{logits, logits, product};
+  if (!a.backward) return all;
+  all.written += logits;   // their gradient
+  all.read += 2 * logits;  // by both gradients' products
+  all.flops += 2 * product;
+  return all + moved({a.x, weight}, {a.dx}) + gradients({a.d_weight, a.d_bias}, a.accumulate);
+}
+
+Traffic rounded_weight(const Tensor& weight) { return rounded(weight); }
+
+// ---- operators without a plan ----
+
+Traffic traffic(const EmbeddingForward& a) {
+  Traffic all = moved({a.tokens, a.y}, {a.y});  // as many bytes of the table as of y
+  if (a.position_table) all.read += rows_bytes(a.position_table, a.tokens.dims[1]);
+  return all;
+}
+Traffic traffic(const EmbeddingBackward& a) {
+  Traffic all = moved({a.tokens, a.dy}, {});
+  const double rows = rows_bytes(a.d_token_table, a.tokens.count());
+  all = all + Traffic{rows, rows, 0};
+  if (!a.d_position_table) return all;
+  const double positions = rows_bytes(a.d_position_table, a.tokens.dims[1]);
+  return all + (a.accumulate_position ? Traffic{positions, positions, 0} : moved({}, {a.d_position_table}));
+}
+Traffic traffic(const LayerNormForward& a) {
+  return norm_forward({a.x, a.gamma, a.beta}, a.sum, a.residual, {a.y, a.mean, a.rstd});
+}
+Traffic traffic(const LayerNormBackward& a) {
+  return moved({a.dy, a.x, a.gamma, a.mean, a.rstd, a.d_residual}, {a.dx}) +
+         gradients({a.d_gamma, a.d_beta}, a.accumulate);
+}
+Traffic traffic(const RmsNormForward& a) { return norm_forward({a.x, a.gamma}, a.sum, a.residual, {a.y, a.rstd}); }
+Traffic traffic(const RmsNormBackward& a) {
+  return moved({a.dy, a.x, a.gamma, a.rstd, a.d_residual}, {a.dx}) + gradients({a.d_gamma}, a.accumulate);
+}
+Traffic traffic(const BatchNormForward& a) {  // x once for the statistics, once to be normalised
+  return moved({a.x, a.x, a.gamma, a.beta, a.residual}, {a.y, a.mean, a.rstd}) +
+         gradients({a.running_mean, a.running_var}, true);
+}
+Traffic traffic(const BatchNormBackward& a) {  // dy, x and the ReLU's y once for the sums, once for dx
+  return moved({a.dy, a.x, a.dy, a.x, a.gamma, a.mean, a.rstd}, {a.dx, a.d_residual}) +
+         (a.relu ? moved({a.y, a.y}, {}) : Traffic{}) + gradients({a.d_gamma, a.d_beta}, a.accumulate);
+}
+Traffic traffic(const MaxPoolForward& a) { return moved({a.x}, {a.y, a.argmax}); }
+Traffic traffic(const MaxPoolBackward& a) { return moved({a.dy, a.argmax}, {a.dx}); }
+Traffic traffic(const AveragePoolForward& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const AveragePoolBackward& a) { return moved({a.dy}, {a.dx}); }
+Traffic traffic(const Rotary& a) {
+  const double turned = bytes(a.x) * number(a.rotated) / number(a.x.dims[2]);
+  return {turned + rows_bytes(a.table, a.x.dims[1]), turned, 0};
+}
+Traffic traffic(const SwigluForward& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const SwigluBackward& a) { return moved({a.x, a.dy}, {a.dx}); }
+Traffic traffic(const GatherRows& a) { return moved({a.indices, a.y}, {a.y}); }
+Traffic traffic(const ScatterRows& a) { return moved({a.indices, a.dy}, {a.dx}); }
+Traffic traffic(const ActivationForward& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const ActivationBackward& a) { return moved({a.dy, a.x}, {a.dx}); }
+Traffic traffic(const Add& a) { return moved({a.a, a.b}, {a.y}); }
+Traffic traffic(const Cast& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const Fill& a) { return moved({}, {a.y}); }
+Traffic traffic(const GlobalNorm& a) { return moved({a.gradient}, {}); }
+Traffic traffic(const AdamW& a) {
+  return moved({a.gradient, a.master, a.first_moment, a.second_moment},
+               {a.master, a.weights, a.first_moment, a.second_moment});
+}
+Traffic traffic(const Sgd& a) {
+  return moved({a.gradient, a.master, a.momentum_buffer}, {a.master, a.weights, a.momentum_buffer});
+}
+Traffic traffic(const UpdateLossScale&) { return {sizeof(StepScalars), sizeof(StepScalars), 0}; }
+Traffic traffic(const GenerateTokens& a) { return moved({a.table}, {a.inputs, a.targets}); }
+Traffic traffic(const GenerateImages& a) { return moved({a.frequencies}, {a.inputs, a.targets}); }
+
+}  // namespace tw::models

@@ -1,0 +1,87 @@
+// The ledger of a step: its FLOPs are the model's, its bytes those that a person adds up.
+#include "models/ledger/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/ledger/traffic.hpp"
+
+namespace tw::test {
+
+using namespace models;
+
+namespace {
+
+LedgerRow total(const std::vector<LedgerRow>& rows, std::initializer_list<Op> ops) {
+  LedgerRow sum{};
+  for (const LedgerRow& row : rows)
+    if (std::ranges::find(ops, row.op) != ops.end())
+      sum.calls += row.calls, sum.flops += row.flops, sum.read += row.read, sum.written += row.written;
+  return sum;
+}
+
+TEST(Ledger, FlopsAreTheModels) {
+  for (const NetworkDescription& network : catalog())
+    for (const std::int64_t accumulate : {1, 3}) {
+      const auto rows = ledger({network, Precision::bf16, 2, network.default_seq_len, accumulate});
+      double flops = 0;
+      for (const LedgerRow& row : rows) flops += row.flops;
+      const double model =
+          model_flops_per_sample(network, network.default_seq_len) * 2 * static_cast<double>(accumulate);
+      EXPECT_NEAR(flops / model, 1, 1e-9) << network.name << " x " << accumulate;
+    }
+}
+
+TEST(Ledger, TheOptimizerPassesOnceOverItsState) {
+  const NetworkDescription network = find_network("gpt2-tiny");
+  const auto parameters = static_cast<double>(count_parameters(network));
+  for (const auto& [precision, read, written] : {std::tuple(Precision::float32, 16, 12), {Precision::bf16, 16, 14}}) {
+    const LedgerRow adamw = total(ledger({network, precision, 2, 32, 4}), {Op::adamw});
+    EXPECT_EQ(adamw.calls, 1);
+    EXPECT_NEAR(adamw.read / (read * parameters), 1, 0.01);  // parameters are padded
+    EXPECT_NEAR(adamw.written / (written * parameters), 1, 0.01);
+  }
+}
+
+TEST(Ledger, AccumulationReadsGradientsFromItsSecondMicroBatchOn) {
+  const NetworkDescription network = find_network("gpt2-tiny");
+  const auto gradients = [&](std::int64_t accumulate) {
+    return total(ledger({network, Precision::bf16, 2, 32, accumulate}), {Op::linear_backward_weights});
+  };
+  const LedgerRow one = gradients(1), two = gradients(2), three = gradients(3);
+  EXPECT_EQ(one.calls, 2 * 4);
+  EXPECT_EQ(three.calls, 3 * 2 * 4);
+  EXPECT_EQ(two.written, 2 * one.written);
+  EXPECT_EQ(two.read, 2 * one.read + one.written);  // once more what was written
+  EXPECT_EQ(three.read - two.read, two.read - one.read);
+}
+
+TEST(Ledger, BytesOfProductsByHand) {
+  const auto tensor = [](DType dtype, Dims dims) { return Tensor{reinterpret_cast<void*>(256), dtype, dims}; };
+  const Dims in{8, 32}, out{8, 64}, weight{64, 32};
+  LinearShape shape{.rows = 8, .in_features = 32, .out_features = 64, .dtype = DType::bf16};
+  LinearForward forward;
+  forward.x = tensor(DType::bf16, in), forward.y = tensor(DType::bf16, out);
+  Traffic bytes = traffic(shape, forward, tensor(DType::bf16, weight));
+  EXPECT_EQ(bytes.read, 2 * (8 * 32 + 64 * 32));
+  EXPECT_EQ(bytes.written, 2 * 8 * 64);
+  EXPECT_EQ(bytes.flops, 2 * 8 * 32 * 64);
+  shape.math = Math::fp8;  // x: read in bf16, written twice and read once in one byte
+  bytes = traffic(shape, forward, tensor(DType::bf16, weight));
+  EXPECT_EQ(bytes.read, 2 * 8 * 32 + 8 * 32 + 64 * 32);
+  EXPECT_EQ(bytes.written, 2 * 8 * 64 + 2 * 8 * 32);
+
+  ClassifierShape head{.rows = 8, .in_features = 32, .classes = 100, .dtype = DType::bf16};
+  ClassifierForwardBackward both;
+  both.x = tensor(DType::bf16, in), both.targets = tensor(DType::int32, {8}), both.loss = tensor(DType::float32, {1});
+  both.dx = tensor(DType::bf16, in), both.d_weight = tensor(DType::float32, {100, 32});
+  bytes = traffic(head, both, tensor(DType::bf16, {100, 32}));
+  EXPECT_EQ(bytes.read, 2 * 2 * (8 * 32 + 100 * 32) + 4 * 8 + 3 * 2 * 8 * 100);
+  EXPECT_EQ(bytes.written, 4 + 2 * 2 * 8 * 100 + 2 * 8 * 32 + 4 * 100 * 32);
+  EXPECT_EQ(bytes.flops, 3 * 2 * 8 * 32 * 100);
+}
+
+}  // namespace
+}  // namespace tw::test

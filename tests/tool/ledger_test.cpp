@@ -1,0 +1,73 @@
+// `trainwatt models NETWORK --on GPU`, as a user sees it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/tool/outcome.hpp"
+
+namespace {
+
+using namespace tw::testing;
+
+TEST(Ledger, OfAStepOnADevice) {
+  const Outcome text = run({"models", "gpt2-1558m", "--on", "h200", "--precision", "bf16,fp8", "--micro-batch", "32"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* part :
+       {"gpt2-1558m on NVIDIA H200 in bf16", "gpt2-1558m on NVIDIA H200 in fp8", "linear_forward", "adamw"})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part;
+  const Outcome json = run({"models", "gpt2-tiny", "--on", "h200", "--precision", "bf16", "--json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  const nlohmann::json ledger = nlohmann::json::parse(json.out).at("ledgers").at(0);
+  EXPECT_EQ(ledger.at("device"), "NVIDIA H200");
+  double least = 0, of_operators = 0;
+  for (const auto& row : ledger.at("shapes")) {
+    const double compute = row.at("flops").get<double>() / 989.4e12;
+    const double memory = (row.at("read_bytes").get<double>() + row.at("written_bytes").get<double>()) / 4.8e12;
+    EXPECT_DOUBLE_EQ(row.at("least_s"), std::max(compute, memory));
+    EXPECT_EQ(row.at("limit"), compute > memory ? "compute" : "memory");
+    least += row.at("least_s").get<double>();
+  }
+  for (const auto& row : ledger.at("operators")) of_operators += row.at("least_s").get<double>();
+  EXPECT_NEAR(ledger.at("least_step_s").get<double>() / least, 1, 1e-12);
+  EXPECT_NEAR(of_operators / least, 1, 1e-12);
+  expect_refused(run({"models", "resnet-50", "--on", "h200", "--precision", "fp8"}), "error[bad-value]: --precision");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h200", "--precision", "float32_bf16"}),
+                 "error[bad-value]: --precision");
+}
+
+TEST(Ledger, AgainstAReport) {
+  const std::vector<std::string> step = {"models",       "gpt2-tiny", "--on",          "h200",
+                                         "--precision",  "bf16",      "--micro-batch", "8",
+                                         "--accumulate", "4",         "--json",        "--against"};
+  const auto against = [&](const std::string& path) {
+    std::vector<std::string> words = step;
+    words.push_back(path);
+    return run(words);
+  };
+  expect_refused(against(fixtures + "/good.json"), "error[bad-value]: --against");  // of a CPU
+  nlohmann::json report = nlohmann::json::parse(std::ifstream(fixtures + "/good.json"));
+  for (auto& device : report.at("context").at("devices")) device.at("name") = "NVIDIA H200";
+  auto& summary = report.at("records").at(0).at("summary");
+  summary.at("op_share") = nlohmann::json::object({{"adamw", 0.25}});
+  const std::string path = file_with(report.dump(), "-ledger");
+  const Outcome o = against(path);
+  ASSERT_EQ(o.code, 0) << o.err;
+  const double step_s = summary.at("step_time_s").at("value");
+  const nlohmann::json ledger = nlohmann::json::parse(o.out).at("ledgers").at(0);
+  int measured = 0;
+  for (const auto& row : ledger.at("operators")) {
+    if (row.at("measured_s").is_null()) continue;
+    ++measured;
+    EXPECT_EQ(row.at("operator"), "adamw");
+    EXPECT_DOUBLE_EQ(row.at("measured_s"), 0.25 * step_s);
+  }
+  EXPECT_EQ(measured, 1);
+  report.at("records").at(0).at("summary").at("op_share") = nlohmann::json::object();
+  expect_refused(against(file_with(report.dump(), "-ledger")), "error[no-match]: --against");
+}
+
+}  // namespace
