@@ -1,5 +1,5 @@
 // What the stand-in for CUDA's runtime records and replays: by these rules the tests of steps mean something.
-#include <cstring>
+#include <cmath>
 #include <optional>
 
 #include "models/compute/cuda/kernels/check.hpp"
@@ -48,6 +48,23 @@ TEST_F(StandInGraphs, HoldAProductsArgumentsAsTheyWere) {
   EXPECT_EQ(first(y), 16.0f) << "16 products of 2 and 0.5";
   EXPECT_EQ(first(other), 4.0f);
   EXPECT_EQ(first(d_weight), 1 + 2 * 8 * 2 * 16.0f) << "added to, twice";
+}
+
+TEST_F(StandInGraphs, FindThePoisonedAllocationsFullOfNaN) {
+  const Tensor kept = tensor(DType::float32, {200}), poisoned = tensor(DType::float32, {333}),
+               seen = tensor(DType::float32, {333});
+  simt::gpu().poisoned_bytes = 333 * sizeof(float);
+  device_->begin_capture(*stream_);
+  device_->copy(*stream_, kept.data, poisoned.data, 4);
+  const std::unique_ptr<Graph> graph = device_->end_capture(*stream_);
+  EXPECT_EQ(first(poisoned), 0.5f);
+  graph->launch(*stream_);
+  EXPECT_TRUE(std::isnan(first(kept)) && std::isnan(first(poisoned)) && std::isnan(first(seen)));
+  EXPECT_EQ(kept.as<float>()[1], 0.5f);
+  EXPECT_EQ(simt::gpu().poisoned, 2) << "of this size there are two";
+  device_->fill(*stream_, {poisoned, 1});
+  device_->create_event()->record(*stream_);
+  EXPECT_TRUE(std::isnan(first(poisoned))) << "between the phases of a step";
 }
 
 // What a GPU would refuse may not pass on the stand-in.

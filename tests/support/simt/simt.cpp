@@ -442,7 +442,7 @@ void run_grid(KernelEntry& kernel, dim3 grid, dim3 extent, std::size_t shared_by
   static const Recorder at_the_end;
   kernel.launched = true;
   const auto run_in = [&](Schedule schedule) {
-    is_first_run = schedule == gpu().only.value_or(schedules.front());
+    is_first_run = gpu().only || schedule == schedules.front();
     try {
       run_once(grid, extent, shared_bytes, thread, schedule);
     } catch (const KernelError& error) {

@@ -17,6 +17,8 @@ using namespace models;
 
 namespace {
 
+using models::Stream;  // not stream.hpp's, which is behind a cudaStream_t
+
 class SimtStream final : public Stream {
  public:
   void synchronize() override {}
