@@ -271,6 +271,7 @@ int run(int argc, char** argv) {
 }  // namespace tw::bench::ops
 
 int main(int argc, char** argv) {
+  tw::bench::write_stderr_by_lines();
   try {
     const int code = tw::bench::ops::run(argc, argv);
     const std::string fault = tw::bench::stdout_fault();

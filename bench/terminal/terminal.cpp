@@ -50,6 +50,8 @@ std::optional<int> terminal_width(int descriptor) {
   return std::clamp<int>(size.ws_col, 40, 200);
 }
 
+void write_stderr_by_lines() { std::setvbuf(stderr, nullptr, _IOLBF, BUFSIZ); }
+
 std::string stdout_fault() {
   std::cout.flush();
   const bool has_arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();

@@ -11,6 +11,10 @@ namespace tw::bench {
 /// Columns of the terminal behind this descriptor, from 40 to 200; nullopt if there is none, or it does not say.
 std::optional<int> terminal_width(int descriptor);
 
+/// Lets standard error be written a line at a time, before anything is printed there. Unbuffered, glibc 2.37 and later
+/// write a line in pieces, which mpirun mixes with those of other ranks and with standard output.
+void write_stderr_by_lines();
+
 /// Writes out what was printed: a full disk shows no earlier than here. Empty, or why not all has arrived, with a code.
 std::string stdout_fault();
 

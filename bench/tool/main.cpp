@@ -167,4 +167,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  tw::bench::write_stderr_by_lines();
+  return run(argc, argv);
+}

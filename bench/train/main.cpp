@@ -233,6 +233,7 @@ int run(comm::Job& job, std::optional<power::Guardian>& guardian, int argc, char
 }  // namespace tw::bench
 
 int main(int argc, char** argv) {
+  tw::bench::write_stderr_by_lines();
   tw::bench::install_signal_handlers();
   std::optional<tw::power::Guardian> guardian;
   std::unique_ptr<tw::comm::Job> job;

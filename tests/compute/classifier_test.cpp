@@ -137,6 +137,26 @@ TEST_P(Classifier, CountsCorrectRows) {
   }
 }
 
+TEST_P(Classifier, FindsTheLargestLogitAtEveryClass) {
+  TW_NEEDS(Op::classifier);
+  for (const std::int64_t classes : {31, 32, 67}) {
+    SCOPED_TRACE(classes);
+    Floats unit(classes * classes, 0.0f);
+    Ints targets(classes);
+    for (std::int64_t i = 0; i < classes; ++i) unit[i * classes + i] = 1, targets[i] = static_cast<std::int32_t>(i);
+    Lab lab(device());
+    const auto plan = device().plan(ClassifierShape{classes, classes, classes, 0, dtype()});
+    plan->bind(lab.in(dtype(), {classes, classes}, unit));
+    plan->refresh(*lab.stream);
+    plan->forward_backward(*lab.stream, {.x = lab.in(dtype(), {classes, classes}, unit),
+                                         .targets = lab.in({classes}, targets),
+                                         .loss = lab.out("loss", DType::float32, {1}),
+                                         .correct = lab.out("correct", DType::int32, {1}),
+                                         .backward = false});
+    EXPECT_EQ(lab.finish()[1].values[0], classes);
+  }
+}
+
 TEST_P(Classifier, FollowsTheWeightAfterRefresh) {
   TW_NEEDS(Op::classifier);
   const Case changed = [&](Lab& lab) {

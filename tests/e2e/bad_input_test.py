@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, HANG, Case, environment, eventually, mpirun, ranks_of, run, said_codes, tool
+from support import BIN, HANG, Case, environment, eventually, mpirun, mpirun_each, ranks_of, run, said_codes, tool
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -208,7 +208,7 @@ class UnlikeRanks(Refusals):
                            (["3", "--energy-csv", "a.csv"], ["3", "--energy-csv", "b.csv"]),
                            (["3"], ["3", "--estimate-watts", "50"])):
             with self.subTest(one=one, other=other):
-                command = [*mpirun(1), *program, *one, ":", "-np", "1", *program, *other]
+                command = mpirun_each([*program, *one], [*program, *other])
                 process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
                 self.assert_one_line_error(process, USAGE, "error[ranks-differ]", "rank 1", "rank 0")
 
@@ -218,13 +218,13 @@ class UnlikeRanks(Refusals):
         for option in (["--dry-run"], ["--site", "/dev/null"], ["--energy-csv", "/dev/null"], ["--estimate-watts", "100"],
                        ["--force"], ["--threads", "1"]):
             with self.subTest(option[0]):
-                command = [*mpirun(1), *program, *option, ":", "-np", "1", *program]
+                command = mpirun_each([*program, *option], program)
                 process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
                 self.assert_one_line_error(process, USAGE, "error[ranks-differ]", "rank 1", "rank 0")
 
     def test_an_option_that_one_rank_does_not_know_ends_all(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out)]
-        command = [*mpirun(1), *program, "--steps", "3", ":", "-np", "1", *program, "--stepps", "3"]
+        command = mpirun_each([*program, "--steps", "3"], [*program, "--stepps", "3"])
         process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_one_line_error(process, USAGE, "error[unknown-option]", "--stepps", "--steps")
 
@@ -467,7 +467,7 @@ class LostRanks(Case):
         train = str(BIN / "trainwatt-train")
         arguments = ["--model", "gpt2-124m", "--micro-batch", "1", "--seq-len", "64", "--steps", "2", "--out", str(self.out)]
         limited = ["bash", "-c", 'ulimit -v 1500000; exec "$0" "$@"', train]
-        command = mpirun(1) + limited + arguments + [":", "-np", "1", train] + arguments
+        command = mpirun_each([*limited, *arguments], [train, *arguments])
         process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assertIn(process.returncode, (ENVIRONMENT, 4), process.stdout + process.stderr)
         self.assertIn("rank 0", process.stdout + process.stderr)
@@ -478,7 +478,7 @@ class LostRanks(Case):
         train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "600", "--trials", "1"]
         train += ["--resume", str(self.out)]
         failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
-        command = mpirun(1) + train + [":", "-np", "1"] + failing + train
+        command = mpirun_each(train, [*failing, *train])
         for _ in range(2):
             process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
             self.assertNotEqual(process.returncode, 0, process.stdout + process.stderr)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, mpirun_unbound, only_root, ranks_of, run, said_codes,
+from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, mpirun_each, only_root, ranks_of, run, said_codes,
                      tool)
 
 # Points of about a second; only the first is to be finished.
@@ -100,8 +100,7 @@ class Faults(Case):
                 train = [str(BIN / "trainwatt-train"), "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
                          "--window", "600", "--trials", "1", "--out", str(self.folder / f"out{rank}")]
                 resets = self.gpus.all("resets")[0]
-                command = [*mpirun_unbound(), "-np", "1", *(failing if rank == 0 else []),
-                           *train, ":", "-np", "1", *(failing if rank == 1 else []), *train]
+                command = mpirun_each(*([*failing, *train] if one == rank else train for one in (0, 1)))
                 process = subprocess.run(command, capture_output=True, text=True, timeout=HANG,
                                          env=environment(**self.env))
                 self.assertNotEqual(process.returncode, 0)

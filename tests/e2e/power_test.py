@@ -10,7 +10,7 @@ import unittest.mock
 import uuid
 
 from fake_node import CPUS, FakeAmdNode, FakeNode, Under, in_packages, packages_of
-from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, mpirun_unbound, only_root, run, said_codes, tool
+from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, mpirun_each, only_root, run, said_codes, tool
 
 
 class Power(Case):
@@ -29,13 +29,9 @@ class Power(Case):
         """Two tasks of a node with three GPUs, each with its own environment, as a scheduler starts them."""
         (self.folder / "nvml").mkdir()
         gpus = FakeGpus(self.folder / "nvml", 3)
-        command = [*mpirun_unbound()]
-        for rank in range(2):
-            given = [f"{key}={value}" for key, value in variables(rank, gpus).items()]
-            command += [":"] if rank else []
-            command += ["-np", "1", "env", *given, str(BIN / "trainwatt"), "meter", "--parse", "--out", str(self.out),
-                        "--", "sh", "-c", "sleep 0.5; echo samples=6400"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG,
+        meters = [["env", *(f"{key}={value}" for key, value in variables(rank, gpus).items()), BIN / "trainwatt", "meter", "--parse",
+                   "--out", self.out, "--", "sh", "-c", "sleep 0.5; echo samples=6400"] for rank in range(2)]
+        process = subprocess.run(mpirun_each(*meters), capture_output=True, text=True, timeout=HANG,
                                  env=environment(**gpus.environment))
         self.assert_ran(process)
         [report] = self.out.rglob("report.json")
@@ -178,17 +174,16 @@ class TwoMachines(Case):
         """Told apart by their boot ids: each has a reader of its own, and the total is that of both."""
         watts = ({"package-0": 100, "dram": 20}, {"package-0": 300, "dram": 40})
         with contextlib.ExitStack() as stack:
-            command = [*mpirun_unbound()]
+            trains = []
             for number, zones in enumerate(watts):
                 boot = self.folder / f"boot{number}"
                 boot.write_text(f"{uuid.uuid4()}\n")
                 node = stack.enter_context(FakeNode(self.folder / f"powercap{number}", zones))
                 node.single["/proc/sys/kernel/random/boot_id"] = boot
                 node.or_skip()
-                command += [":"] if number else []
-                command += ["-np", "1", *node.command(), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
-                            "--window", "0.5", "--trials", "2", "--out", str(self.out)]
-            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
+                trains.append([*node.command(), BIN / "trainwatt-train", "--model", "gpt2-tiny", "--threads", "1",
+                               "--window", "0.5", "--trials", "2", "--out", self.out])
+            process = subprocess.run(mpirun_each(*trains), capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
         report = self.report()

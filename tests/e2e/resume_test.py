@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, HANG, Case, codes, environment, eventually, mpirun, ranks_of, run, tool, validated
+from support import BIN, HANG, Case, codes, environment, eventually, mpirun, mpirun_each, ranks_of, run, tool, validated
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -269,7 +269,8 @@ class Resume(Case):
         """Two ranks of which the second has another C library than the first; `first`: the other way round."""
         preload = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_OTHER_LIBC']}"]
         program = [str(BIN / "trainwatt-train"), *map(str, args)]
-        return [*mpirun(1), *(preload if first else []), *program, ":", "-np", "1", *([] if first else preload), *program]
+        ranks = [program, [*preload, *program]]
+        return mpirun_each(*(reversed(ranks) if first else ranks))
 
     def test_only_the_first_rank_compares_with_its_machine(self):
         """Nodes may differ from each other from the start: that is no change, and no rank may find one by itself."""

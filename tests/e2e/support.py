@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,13 @@ def mpirun_unbound():
 
 def mpirun(ranks):
     return [*mpirun_unbound(), "-np", str(ranks)]
+
+
+def mpirun_each(*commands):
+    """mpirun of a rank for each of these commands, as a scheduler starts tasks. A shell chooses by its rank, because the mpirun of
+    Debian 13 (Open MPI 5.0.7) crashes where several commands are given with ":" between them."""
+    cases = " ".join(f"{rank}) exec {shlex.join(map(str, command))} ;;" for rank, command in enumerate(commands))
+    return [*mpirun(len(commands)), "sh", "-c", f"case ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in {cases} esac"]
 
 
 def run(*args, ranks=None, **env):

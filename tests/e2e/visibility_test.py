@@ -2,7 +2,7 @@
 import subprocess
 import unittest
 
-from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun_unbound, only_root, ranks_of,
+from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun_each, only_root, ranks_of,
                      tool)
 
 RANKS, GPUS = 4, 5  # the last GPU is nobody's
@@ -21,13 +21,9 @@ class Visibility(Case):
 
     def command(self, variables, *args):
         """One application for each rank, with its own environment, as a scheduler starts tasks."""
-        words = [*mpirun_unbound()]
-        for rank in range(RANKS):
-            given = [f"{key}={value}" for key, value in variables(rank).items()]
-            words += [":"] if rank else []
-            words += ["-np", "1", "env", *given, str(BIN / "trainwatt-train"), "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1",
-                      "--micro-batch", "1", *map(str, args), "--out", str(self.out)]
-        return words
+        train = [BIN / "trainwatt-train", "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1", "--micro-batch", "1", *args,
+                 "--out", self.out]
+        return mpirun_each(*(["env", *(f"{key}={value}" for key, value in variables(rank).items()), *train] for rank in range(RANKS)))
 
     def check(self, variables):
         site = SiteTool(self.folder / "site", "cpu_governor", "schedutil", values=["performance"])
