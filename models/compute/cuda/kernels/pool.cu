@@ -6,7 +6,8 @@ namespace {
 
 constexpr int line_threads =
     occupancy::common_threads({occupancy::max_pool_forward_kernel, occupancy::max_pool_backward_kernel,
-                               occupancy::average_pool_forward_kernel, occupancy::average_pool_backward_kernel});
+                               occupancy::average_pool_forward_kernel, occupancy::average_pool_backward_kernel,
+                               occupancy::average_windows_forward_kernel, occupancy::average_windows_backward_kernel});
 
 /// Windows over images. A block has a line of pixels: of the output forward, of the input backward.
 struct Windows {

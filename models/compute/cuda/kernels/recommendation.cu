@@ -9,7 +9,9 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads =
+    occupancy::common_threads({occupancy::embedding_bag_forward_kernel, occupancy::embedding_bag_update_kernel,
+                               occupancy::interaction_forward_kernel, occupancy::interaction_backward_kernel});
 
 int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
 
@@ -189,7 +191,7 @@ Interaction<T> interaction(const Args& args) {
 
 /// Of the features of a sample and `more` values. Throws Error{unsupported} beyond what every GPU has.
 std::size_t shared_bytes(Index features, Index width, Index more) {
-  constexpr Index most = 48 << 10;
+  constexpr auto most = static_cast<Index>(occupancy::interaction_backward_kernel.shared_bytes);
   const Index bytes = ((features + 1) * (width + 1) + more) * static_cast<Index>(sizeof(float));
   if (bytes > most)
     throw Error(Failure::unsupported, "device cuda: interaction: " + std::to_string(features + 1) +

@@ -6,7 +6,8 @@
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads = occupancy::common_threads({occupancy::gather_rows_kernel, occupancy::scatter_rows_kernel});
+constexpr int most_threads = occupancy::common_threads(
+    {occupancy::gather_rows_kernel, occupancy::scatter_rows_kernel, occupancy::copy_channels_kernel});
 
 struct Parts {
   Index width;
