@@ -122,18 +122,21 @@ std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
   std::vector<SafeTensor> tensors;
   for (const auto& [name, values] : kept) {
     const std::string tensor = name.substr(name.rfind('/') + 1);
-    if (tensor != "output" && !tensor.starts_with("relu")) continue;
+    const bool is_place = tensor.starts_with("argmax");
+    if (tensor != "output" && !tensor.starts_with("relu") && !is_place) continue;
     const Tensor v = values;
     std::vector<std::int64_t> dims;
     for (int axis = 0; axis < v.dims.rank(); ++axis) dims.push_back(v.dims[axis]);
-    tensors.push_back({SafeTensor::Type::uint8, name, dims, [&device, &stream, v] {
+    tensors.push_back({SafeTensor::Type::uint8, name, dims, [&device, &stream, v, is_place] {
                          std::vector<std::byte> host(v.bytes());
                          device.copy_to_host(stream, host.data(), v.data, v.bytes());
                          stream.synchronize();
                          const Tensor values_here{host.data(), v.dtype, v.dims};
                          std::vector<char> sides(static_cast<std::size_t>(v.count()));
                          for (std::size_t i = 0; i < sides.size(); ++i) {
-                           sides[i] = float_at(values_here, static_cast<std::int64_t>(i)) > 0 ? 1 : 0;
+                           sides[i] = is_place ? static_cast<char>(values_here.as<std::int32_t>()[i])
+                                      : float_at(values_here, static_cast<std::int64_t>(i)) > 0 ? 1
+                                                                                                : 0;
                          }
                          return sides;
                        }});

@@ -46,6 +46,8 @@ def relu_places(values, weights):
     places = {}
     for name, value in values.items():
         block, tensor = name.split("/")
+        if tensor.startswith("argmax"):
+            continue
         if tensor.startswith("relu."):
             unit = tensor.removeprefix("relu.")
             places[unit if block == "stem" or unit.startswith("AuxLogits.") else f"{block}.{unit}"] = value > 0
@@ -59,3 +61,11 @@ def relu_places(values, weights):
                     places[f"{block}.{unit}"] = value[..., channel:channel + width] > 0
                     channel += width
     return places
+
+
+def pool_places(values):
+    """Which element each window of a max pool took (row times 3 plus column, NHWC), in the order of the forward pass, of the same arrays."""
+    def position(name):
+        block, tensor = name.split("/")
+        return (0, [unit for unit, _, _ in STEM].index(tensor.removeprefix("argmax."))) if block == "stem" else (1, block)
+    return [values[name] for name in sorted((name for name in values if name.split("/")[1].startswith("argmax")), key=position)]

@@ -4,7 +4,7 @@
 Needs PyTorch and torchvision; scripts/check-oracle --torchvision PYTHON runs it with a Python that has them. The public network's
 forward is used as it is; its convolutions get the sizes of the exported weights (a slice has fewer modules, the tiny network fewer
 channels), and where the derivative of a ReLU jumps it follows the exported side (README.md). Loss and gradients are computed in
-float64. Prints a line "PASS …" or "FAIL …" for each folder.
+float64. A max pool gives its gradient to the exported element of each window: of two that are nearly equal, rounding chooses. Prints a line "PASS …" or "FAIL …" for each folder.
 Exit code 0: loss within 1e-5, each gradient and each running statistic within 1e-4, 1: not, 77: a package is not installed."""
 
 import sys
@@ -26,6 +26,7 @@ import exported
 import inception_units
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
+FARTHEST_PLACE = 1e-4  # of the greatest value of a pool's output: rounding of the layers in front of it
 
 
 class OfSide(nn.Module):
@@ -39,6 +40,27 @@ class OfSide(nn.Module):
         x = self.bn(self.conv(x))
         followed = torch.where(self.passes, x, 0.0)
         return followed + (F.relu(x) - followed).detach()
+
+
+class OfPlaces:
+    """F.max_pool2d with its own value, whose derivative goes to the exported element of each window, in the order of the forward pass."""
+
+    def __init__(self, places):
+        self.places, self.public, self.used = places, F.max_pool2d, 0
+
+    def __call__(self, x, kernel_size, stride, *args, **kwargs):
+        value = self.public(x, kernel_size, stride, *args, **kwargs)
+        place = torch.from_numpy(self.places[self.used].transpose(0, 3, 1, 2).astype(np.int64))
+        self.used += 1
+        if place.shape != value.shape:
+            raise SystemExit(f"the places of a max pool are {tuple(place.shape)}, its output {tuple(value.shape)}")
+        rows = torch.arange(value.shape[2])[:, None] * stride + place // kernel_size
+        columns = torch.arange(value.shape[3]) * stride + place % kernel_size
+        followed = x.flatten(2).gather(2, (rows * x.shape[3] + columns).flatten(2)).view_as(value)
+        farthest = (value - followed).max().item()
+        if farthest > FARTHEST_PLACE * value.max().item():
+            raise SystemExit(f"a max pool took an element that is {farthest:.1e} below the greatest of its window")
+        return followed + (value - followed).detach()
 
 
 def network(export):
@@ -79,7 +101,14 @@ def check(folder):
             if name in export.buffers:
                 buffer.copy_(torch.from_numpy(export.buffers[name].copy()))
     labels = torch.from_numpy(np.array(export.batch["labels"]))
-    outputs = model.train()(torch.from_numpy(np.array(export.batch["images"])).double())
+    pools = OfPlaces(inception_units.pool_places(exported.load_file(Path(folder) / "relu.safetensors")))
+    F.max_pool2d = pools
+    try:
+        outputs = model.train()(torch.from_numpy(np.array(export.batch["images"])).double())
+    finally:
+        F.max_pool2d = pools.public
+    if pools.used != len(pools.places):
+        raise SystemExit(f"{folder}: {len(pools.places)} max pools are exported, {pools.used} ran")
     main, auxiliary = (F.cross_entropy(logits, labels, label_smoothing=export.shape["label_smoothing"]) for logits in outputs)
     loss = main + export.shape["auxiliary_weight"] * auxiliary
     loss.backward()

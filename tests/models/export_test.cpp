@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "models/compute/error.hpp"
@@ -147,6 +150,24 @@ TEST(ExportStep, SaysWhyTheSidesOfReLUsAreLeftOut) {
   EXPECT_FALSE(exported(2, 0));
   EXPECT_FALSE(exported(1, 1));
   EXPECT_EQ(Trainer(*device, micro_config(micro_gpt2())).why_no_relu_sides(), "") << "it has none";
+}
+
+TEST(ExportStep, HasThePlaceOfEachMaximum) {
+  const Folder folder;
+  const auto device = reference_device();
+  Trainer(*device, micro_config(micro_resnet(true))).export_step(folder.str(), {});
+  const std::string file = read(folder / "relu.safetensors");
+  const std::size_t header = 8 + static_cast<std::size_t>(static_cast<unsigned char>(file[0])) +
+                             256 * static_cast<std::size_t>(static_cast<unsigned char>(file[1]));
+  const std::size_t entry = file.find("\"stem/argmax\"");
+  ASSERT_LT(entry, header);
+  const std::string offsets = "\"data_offsets\":[";
+  const std::size_t at = file.find(offsets, entry) + offsets.size();
+  const std::size_t begin = std::stoul(file.substr(at)), end = std::stoul(file.substr(file.find(',', at) + 1));
+  const std::string places = file.substr(header + begin, end - begin);
+  EXPECT_GT(places.size(), 0u);
+  EXPECT_TRUE(std::ranges::all_of(places, [](char place) { return place >= 0 && place < 9; }));
+  EXPECT_GT(std::set<char>(places.begin(), places.end()).size(), 4u) << "maxima lie in all places of a window";
 }
 
 TEST(ExportStep, OneRankAndTwoWriteTheSameStep) {
