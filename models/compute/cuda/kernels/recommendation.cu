@@ -292,7 +292,7 @@ void binary_cross_entropy(cudaStream_t stream, const BinaryCrossEntropy& args, v
                              row_correct, static_cast<float>(rows)},
            rows, true);
   });
-  classifier_totals(stream, row_loss, row_correct, rows, args.loss.as<float>(), args.correct.as<std::int32_t>());
+  classifier_totals(stream, row_loss, row_correct, rows, 1.0f, args.loss.as<float>(), args.correct.as<std::int32_t>());
 }
 
 }  // namespace tw::models::cuda
