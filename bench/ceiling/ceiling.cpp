@@ -210,9 +210,11 @@ class Measurement {
       weights = std::max(weights, count * weight_bytes);
       pass.candidates.push_back({"library " + product.layout + (name.empty() ? "" : ", " + name),
                                  product.implementation,
-                                 [=, this, &x, &weight, &y, run = std::move(product.run)] {
+                                 // clang captures no structured binding with OpenMP
+                                 [=, this, &x, &weight, &y, weight_size = weight_bytes, y_size = y_bytes,
+                                  run = std::move(product.run)] {
                                    for (std::size_t tile = 0; tile < count; ++tile)
-                                     run(*stream_, x.data(), at(weight, tile * weight_bytes), at(y, tile * y_bytes));
+                                     run(*stream_, x.data(), at(weight, tile * weight_size), at(y, tile * y_size));
                                  },
                                  {}});
     }
@@ -336,7 +338,8 @@ class Measurement {
   /// timed above, they must be slower than they need to be.
   void time_heads() {
     if (!device_.supports(models::Op::classifier, dtype_)) return;
-    for (const auto& [first, p] : whole_heads_) {
+    for (const auto& [first, head] : whole_heads_) {
+      const auto& p = head;  // clang captures no structured binding with OpenMP
       if (const std::string* way = known_way(first); way && *way != classifier_way) continue;
       std::shared_ptr<models::ClassifierPlan> plan =
           device_.plan(models::ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_});

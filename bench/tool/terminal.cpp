@@ -1,5 +1,6 @@
 #include "bench/tool/terminal.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -349,8 +349,9 @@ void note_found(std::map<std::string, results::Setting>& settings,
     results::Setting& setting = settings[power::to_string(kind)];
     if (setting.requested) continue;
     setting.found_by = from.by;
-    const auto bound = [&](std::optional<double> value) {
-      return value ? std::optional(to_record(kind, *value)) : std::nullopt;
+    // clang captures no structured binding with OpenMP
+    const auto bound = [of = kind](std::optional<double> value) {
+      return value ? std::optional(to_record(of, *value)) : std::nullopt;
     };
     setting.found_minimum = bound(from.minimum), setting.found_maximum = bound(from.maximum);
     setting.devices = from.devices;
