@@ -93,9 +93,9 @@ struct Norm {
 
 /// Work of forward and backward between products that is neither a norm nor a product's epilogue. rotary: the first
 /// `rotated` heads of (batch, seq, heads, head_dim); swiglu: (rows, 2·width) → (rows, width); gelu: by
-/// erf, (rows, width). bags: of `heads` tables, `seq` indices for each of `batch` samples, of rows of `width`. Of images:
-/// windows of max_pool and average_pool over (batch, image, channels), kernel 0 the whole image; concatenation: `width`
-/// channels become some of the `channels` of another.
+/// erf, (rows, width). bags: of `heads` tables, `seq` indices for each of `batch` samples, of rows of `width`. Of
+/// images: windows of max_pool and average_pool over (batch, image, channels), kernel 0 the whole image;
+/// concatenation: `width` channels become some of the `channels` of another.
 struct Elementwise {
   enum class Kind { rotary, swiglu, gelu, bags, max_pool, average_pool, concatenation } kind = Kind::rotary;
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;

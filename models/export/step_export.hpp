@@ -32,10 +32,10 @@ std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, cons
 std::vector<SafeTensor> exported_tables(Device& device, Stream& stream, const ParameterStore& store, const void* rows);
 
 /// Which units of a network's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks
-/// and the saved tensors whose name begins with "relu"; and which element each window of a max pool took (its row in the
-/// window times the window's width, plus its column), of the saved tensors whose name begins with "argmax". A gradient
-/// jumps where a ReLU's input crosses zero, or where two elements of a window are equal, and rounding decides the
-/// nearest cases: whoever compares gradients needs to know which side was taken.
+/// and the saved tensors whose name begins with "relu"; and which element each window of a max pool took (its row in
+/// the window times the window's width, plus its column), of the saved tensors whose name begins with "argmax". A
+/// gradient jumps where a ReLU's input crosses zero, or where two elements of a window are equal, and rounding decides
+/// the nearest cases: whoever compares gradients needs to know which side was taken.
 std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
                                             const std::vector<std::pair<std::string, Tensor>>& kept);
 

@@ -52,7 +52,7 @@ inline Outcome ten_steps(models::Device& device, const models::TrainerConfig& co
   models::GradientSync sync;
   int step = 0;
   if (beside == Beside::pieces) {
-    sync.piece_bytes = 4096;
+    sync.piece_bytes = 1024;
     sync.ready = [](models::Stream&, models::Tensor, models::GradientRange) {};
   }
   if (beside == Beside::overflow)
@@ -88,7 +88,8 @@ inline void expect_equal(const Outcome& eager, const Outcome& graphs, Beside bes
   EXPECT_GT(std::ranges::count_if(eager.norms, [](double norm) { return norm > 0; }), 1)
       << "steps that changed weights";
   if (beside == Beside::overflow) {
-    EXPECT_EQ(eager.scales.back() * 4, eager.scales.front()) << "two steps were skipped";
+    EXPECT_LE(eager.scales.back() * 4, eager.scales.front())
+        << "two steps were skipped, beside those that the first loss scale is too large for";
     for (const std::size_t step : {2u, 6u}) EXPECT_EQ(eager.norms[step], -1) << "not finite";
   }
 }

@@ -2,6 +2,8 @@
 // and without one on stand-ins for its libraries.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/compute/registry.hpp"
 #include "tests/models/support.hpp"
 #include "tests/support/require_gpu.hpp"
@@ -48,8 +50,8 @@ class Steps : public testing::TestWithParam<Precision> {
     options.time_algorithms = false;  // the same ones for every trainer
     device_ = make_cuda_device(options);
   }
-  /// Of a loss and a gradient's norm, relative: what a precision's significant bits (float32 24, tf32 and fp16 11, bf16 8,
-  /// e5m2's gradients 3) make of these few small layers.
+  /// Of a loss and a gradient's norm, relative: what a precision's significant bits (float32 24, tf32 and fp16 11, bf16
+  /// 8, e5m2's gradients 3) make of these few small layers.
   double limit() const {
     switch (GetParam()) {
       case Precision::float32:
@@ -76,15 +78,14 @@ class Steps : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
-  const std::string images = micro_custom_images().name, vectors = micro_custom_vectors().name;
   for (const NetworkDescription& network :
        {micro_gpt2(), micro_llama(), llama_with_heads_of_8(), bert_with_heads_of_8(), micro_bert(), micro_dlrm(),
-        micro_resnet(true), micro_inception(),
-        micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()}) {
+        micro_resnet(true), micro_inception(), micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
-    // Their rows and features are no multiples of 16.
-    if (GetParam() == Precision::fp8 && (network.name == images || network.name == vectors)) continue;
+    if (GetParam() == Precision::fp8 && !rows_fit_fp8(network)) continue;
+    // Batch norm over four values magnifies the rounding of products; their operators are compared in each precision.
+    if (GetParam() != Precision::float32 && network.name == micro_inception().name) continue;
     TrainerConfig config = micro_config(network, GetParam());
     config.accumulate = 2;
     config.graphs = false;
@@ -103,7 +104,8 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
@@ -115,7 +117,10 @@ TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
     for (int step = 0; step < 3; ++step) {
       const StepResult want = kept.step({}), got = recomputed.step({});
       EXPECT_EQ(got.loss, want.loss) << step;
-      EXPECT_EQ(got.gradient_norm, want.gradient_norm) << step;
+      // In fp16 the first loss scale may be too large for a network.
+      EXPECT_TRUE(got.gradient_norm == want.gradient_norm ||
+                  (std::isnan(got.gradient_norm) && std::isnan(want.gradient_norm)))
+          << step << ": " << got.gradient_norm << ", " << want.gradient_norm;
     }
   }
 }
@@ -128,7 +133,9 @@ TEST_P(Steps, AreMadeByTheThreadsAskedFor) {
   EXPECT_EQ(make_cuda_device(options)->info().threads, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Steps, testing::Values(Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8),
+INSTANTIATE_TEST_SUITE_P(Precisions, Steps,
+                         testing::Values(Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16,
+                                         Precision::fp8),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
 }  // namespace

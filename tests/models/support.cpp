@@ -189,6 +189,10 @@ std::vector<NetworkDescription> micro_networks() {
           micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()};
 }
 
+bool rows_fit_fp8(const NetworkDescription& network) {
+  return network.name != micro_custom_images().name && network.name != micro_custom_vectors().name;
+}
+
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {
   TrainerConfig config;
   config.network = network;

@@ -40,6 +40,8 @@ models::NetworkDescription custom_example(const std::string& name);
 models::NetworkDescription micro_inception(bool pools = false);
 /// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
 std::vector<models::NetworkDescription> micro_networks();
+/// Whether the rows and features of a micro network's linear layers are multiples of 16, as fp8 wants them.
+bool rows_fit_fp8(const models::NetworkDescription& network);
 /// The network with sizes that `change` has changed.
 template <class Change>
 void change_gpt2(models::NetworkDescription& network, Change change) {

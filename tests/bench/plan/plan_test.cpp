@@ -482,8 +482,7 @@ TEST_F(Config, OptionsGoOverItsRunsToATarget) {
     with(R"({"model": "gpt2-tiny", "steps": 2})", {"--target", "0.2"});
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_EQ(error.code(), "frozen-plan");
-    EXPECT_EQ(error.key(), "target");
+    EXPECT_EQ(error.code() + " " + error.key(), "frozen-plan target");
   }
 }
 
@@ -494,8 +493,7 @@ TEST_F(Config, PricesStandInThePlanAndChangeNoSuite) {
   EXPECT_NE(priced.canonical_json().find(R"("prices":{"hour_price":2.5,"kwh_price":0.3})"), std::string::npos);
   EXPECT_EQ(plan_of({"--suite", "convergence"}).canonical_json().find("price"), std::string::npos);
   EXPECT_EQ(read_config(path_, R"({"model": "gpt2-tiny", "kwh_price": 0.3})").prices, (JobPrices{0, 0.3}));
-  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--hour-price", "-1"}).find("[bad-value] --hour-price -1: "),
-            std::string::npos);
+  EXPECT_TRUE(refusal({"--model", "gpt2-tiny", "--hour-price", "-1"}).starts_with("[bad-value] --hour-price -1: "));
 }
 
 }  // namespace

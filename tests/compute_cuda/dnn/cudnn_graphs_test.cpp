@@ -125,8 +125,10 @@ TEST_P(CudnnConvolutions, backward_weights) {
       }
       continue;
     }
-    if (half) {  // the first layer: widened
-      EXPECT_EQ(proposed(added_weights_graph(*target_, s), demands_of(s)).find("no engine"), 0u) << text(s);
+    if (half) {  // widened, as the first layer must be: of an odd number of channels there is no engine
+      if (s.in_channels % 2 == 1) {
+        EXPECT_EQ(proposed(added_weights_graph(*target_, s), demands_of(s)).find("no engine"), 0u) << text(s);
+      }
       s.dtype = DType::float32;
       s.math = Math::tf32;
     }
@@ -176,13 +178,17 @@ INSTANTIATE_TEST_SUITE_P(Networks, CudnnAttention, testing::Values("gpt2-124m", 
 
 // Grouped convolutions: several channels in a group, and one (depthwise).
 TEST_F(CudnnGraphs, groups) {
+  const std::set<std::string> usable = {"built",
+                                        "compiled"};  // by an engine of the library, or by one made for the graph
   for (const std::int64_t groups : {4, 64}) {
     ConvolutionShape s{32, 28, 28, 64, 64, 3, 1, 1, DType::float32, Math::standard, groups};
     for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
-      EXPECT_EQ(finalised(convolution_graph(*target_, s, pass), demands_of(s)), "built") << to_string(pass) << groups;
+      EXPECT_TRUE(usable.contains(finalised(convolution_graph(*target_, s, pass), demands_of(s))))
+          << to_string(pass) << groups;
     s.dtype = DType::bf16;
     for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input})
-      EXPECT_EQ(finalised(convolution_graph(*target_, s, pass), demands_of(s)), "built") << to_string(pass) << groups;
+      EXPECT_TRUE(usable.contains(finalised(convolution_graph(*target_, s, pass), demands_of(s))))
+          << to_string(pass) << groups;
   }
 }
 
