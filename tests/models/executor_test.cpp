@@ -229,8 +229,10 @@ TEST(Executor, EvaluationLeavesGradientsAndStatisticsAlone) {
     Bench bench(c.network);
     Executor executor(*bench.device, *bench.stream, bench.blocks, {});
     executor.refresh();
-    executor.forward(bench.batch());
-    executor.backward(bench.batch(), {});
+    for (const bool accumulate : {false, true}) {  // as many as the bench is made for
+      executor.forward(bench.batch(accumulate));
+      executor.backward(bench.batch(accumulate), {});
+    }
     std::vector<float> before = bench.outcome();
     executor.evaluate(bench.batch());
     EXPECT_EQ(before, bench.outcome()) << c.name;  // the loss of the same batch as well

@@ -454,7 +454,7 @@ class Page(unittest.TestCase):
         done = subprocess.run([TOOL, "html", str(lines), "-o", str(page)], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.look(page, len(records), sizes=((390, True),))
-        self.assertIn("unfinished", self.browser.evaluate("document.querySelector('.caveats').textContent"))
+        self.assertIn("without its report", self.browser.evaluate("document.querySelector('.caveats').textContent"))
 
 
 if __name__ == "__main__":
