@@ -124,7 +124,8 @@ struct Case {
 };
 std::vector<Case> cases() {
   return {{"gpt2", micro_gpt2()}, {"llama", micro_llama()},   {"llama with a head of its own", micro_llama(false)},
-          {"bert", micro_bert()}, {"dlrm", micro_dlrm()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)},
+          {"bert", micro_bert()}, {"dlrm", micro_dlrm()},     {"resnet", micro_resnet()},
+          {"resnet with pool", micro_resnet(true)},
           {"inception", micro_inception()}, {"inception with pools", micro_inception(true)},
           {"layers of images", micro_custom_images()}, {"layers of vectors", micro_custom_vectors()},
           {"layers of tokens", micro_custom_tokens()}};

@@ -44,7 +44,8 @@ std::string case_name(const testing::TestParamInfo<Case>& param) {
   return text;
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
-                         testing::Combine(testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"),
+                         testing::Combine(testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny",
+                                                         "inception-tiny"),
                                           testing::Values(Precision::float32, Precision::bf16),
                                           testing::Values(1, 2, 3)),
                          case_name);

@@ -83,7 +83,8 @@ TrainerConfig config_of(const NetworkDescription& network, Precision precision, 
 
 // On the reference: the cpu device measures which way of a product is fastest, and two instances may choose apart.
 TEST(StepsAhead, EqualStepsOneByOneBitwise) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network :
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     for (const Precision precision : all_precisions) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
       if (precision == Precision::fp16 && !why_no_fp16(network).empty()) continue;  // not of tables
