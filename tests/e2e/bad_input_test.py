@@ -313,7 +313,7 @@ class Output(Case):
             process = tool(*command, "-o", disk / name)
             self.assertEqual(process.returncode, ENVIRONMENT, f"{command}: {process.stderr}")
             self.assertEqual(said_codes(process.stderr)[-1:], ["not-written"])
-            self.assertIn(f"{disk}: ", process.stderr)
+            self.assertIn(f"{disk / name}: ", process.stderr)
             self.assertIn(os.strerror(errno.ENOSPC), process.stderr)
             self.assertEqual([file.name for file in disk.rglob("*")], ["filler"])
 
@@ -324,7 +324,7 @@ class Output(Case):
         process = tool("export", report, "--to", "csv", "-o", disk)
         self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
         self.assertEqual(said_codes(process.stderr), ["not-written"])
-        self.assertIn(f"{disk}: ", process.stderr)
+        self.assertIn(f"{disk / 'report.csv'}: ", process.stderr)
         process = tool("meter", "--out", disk / "m", "--", "true")
         self.assertEqual(process.returncode, 125, process.stderr)
         self.assertEqual(said_codes(process.stderr), ["not-written"])
