@@ -15,7 +15,7 @@ struct LedgerRequest {
   models::NetworkDescription network;
   std::optional<int> layers{};                       ///< as the network was cut
   std::optional<std::int64_t> table_rows_at_most{};  ///< likewise
-  std::vector<std::string> precisions;  ///< names of --precision, each of which has a table
+  std::vector<std::string> precisions;  ///< names of --precision; each has a table
   long long micro_batch = 1, seq_len = 0, accumulate = 1;
   std::string device;   ///< a name of the list, or a word that only one of them has: "h200"
   std::string against;  ///< a report with profiles of this very step; empty: none

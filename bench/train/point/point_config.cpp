@@ -40,7 +40,7 @@ std::size_t bytes_anywhere(const models::MemoryPlan& plan) {
   return plan.total() - plan.packed_weights - plan.workspace;
 }
 
-/// The mean over the ranks, of which each holds other tables.
+/// The mean over the ranks; each holds other tables.
 std::size_t mean_bytes(const models::MemoryPlan& plan, const models::TrainerConfig& config) {
   const models::Tables tables = config.network.shape->tables();
   if (tables.rows.empty()) return plan.total();

@@ -118,7 +118,7 @@ class Reader {
   }
   static std::string automatic_name(std::size_t index) { return "layer" + number(static_cast<std::int64_t>(index)); }
 
-  /// The operation whose result a layer's name stands for.
+  /// The operation whose result a layer's name means.
   int find(const std::string& name, std::size_t reader, const std::string& pointer) const {
     if (name == input_name) return network_input;
     const auto found = places_of_names_.find(name);
