@@ -39,6 +39,11 @@ TEST(Ledger, OfAStepOnADevice) {
                  "error[bad-value]: --precision");
 }
 
+TEST(Ledger, NamesTheDevicesThatAreKnown) {
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h900"}), "NVIDIA H200");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "h100"}), "NVIDIA H100 PCIe");
+}
+
 TEST(Ledger, AgainstAReport) {
   const std::vector<std::string> step = {"models",       "gpt2-tiny", "--on",          "h200",
                                          "--precision",  "bf16",      "--micro-batch", "8",
