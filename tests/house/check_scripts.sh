@@ -410,6 +410,8 @@ expect 1 '1 passed, 0 failed, 0 skipped' report "$work/listed" "$here/fixtures/r
 printf '%s\n' '^gpu\.pages$ | no screen' >>"$work/listed"
 expect 0 'skipped  1 × gpu: no screen (cases of a test that passed)' report "$work/listed" "$here/fixtures/results/partly.xml"
 expect 1 'FAILED   a.Sum.fails' report "$work/listed" "$here/fixtures/results/failed.xml"
+expect 1 '         | Expected equality of these values:' report "$work/listed" "$here/fixtures/results/failed.xml"
+expect 1 '         |   3 < 4' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 'FAILED   lost: did not run: Unable to find executable' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 '0 passed, 2 failed, 0 skipped' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 'CTest did not get that far' report "$work/listed" "$here/fixtures/results/skipped.xml" "$work/missing.xml"

@@ -45,7 +45,11 @@ function finish() {
   }
   if (seconds > 60) printf "slow     %s: %.0f s\n", name, seconds
 }
-function fail(what) { ++failed; printf "FAILED   %s: %s\n", name, what }
+# Below it, what the test printed: from its first failed expectation on, or else its last lines.
+function fail(what,    i) {
+  ++failed; printf "FAILED   %s: %s\n", name, what
+  for (i = why == "" ? said - 7 : 1; i <= said && (why == "" || i <= 12); ++i) if (i > 0) printf "         | %s\n", saying[i]
+}
 
 BEGIN {
   while ((getline line < list) > 0) {
@@ -62,7 +66,7 @@ BEGIN {
 }
 /^\t<testcase / {
   name = attribute($0, "name"); status = attribute($0, "status"); seconds = attribute($0, "time") + 0
-  why = ""; reasons = 0; skip_message = ""; next_is_reason = 0; inside = 1; ++files[FILENAME]; next
+  why = ""; said = 0; reasons = 0; skip_message = ""; next_is_reason = 0; inside = 1; ++files[FILENAME]; next
 }
 /^\t<\/testcase>/ { if (inside) finish(); inside = 0; next }
 !inside { next }
@@ -72,7 +76,8 @@ BEGIN {
   if (next_is_reason) { reason[++reasons] = decoded(text); next_is_reason = 0 }
   else if (text ~ /: Skipped$/) next_is_reason = 1              # GoogleTest: the reason is the next line
   else if (text ~ /^skip: /) reason[++reasons] = decoded(substr(text, 7))  # scripts and run_cases.py
-  else if (status == "fail" && why == "" && text ~ /: Failure$/) why = decoded(text)
+  else if (status == "fail" && why == "" && text ~ /: Failure$/) { why = decoded(text); said = 0 }
+  else if (status == "fail") { sub(/<\/system-out>$/, "", text); if (text ~ /[^ \t]/) saying[++said] = decoded(text) }
 }
 END {
   for (i = 1; i <= groups; ++i) printf "skipped  %d × %s\n", times[order[i]], order[i]
