@@ -58,8 +58,9 @@ DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_ti
          energy_j, flops_per_w, samples_per_j, energy_reason, loss_first, loss_last, loss_slope_per_step,
          peak_resident_bytes_per_rank, planned_bytes_per_rank, peak_device_memory_bytes_per_rank, op_share, to_target)
 DESCRIBE(Verdict, status, flags, reasons)
-DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_batch_search, trials, execution, summary,
-         verdict)
+DESCRIBE(WarmUp, step_time_s, window_s, start_s)
+DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_batch_search, warm_up, trials, execution,
+         summary, verdict)
 DESCRIBE(HostInfo, name, cpu, hypervisor, container, sockets, cores, hardware_threads, usable_threads, numa_nodes,
          memory_bytes, kernel, os, cpu_governor, cpu_min_mhz, cpu_max_mhz, nics, steal_share_since_boot,
          cgroup_cpu_limit, cgroup_memory_limit_bytes, topology_xml_sha256)

@@ -290,6 +290,14 @@ struct Verdict {
   std::vector<std::string> reasons; ///< one line each, for whatever made it not valid
 };
 
+/// The steps before the first trial: until the step time is flat, for at least the plan's number of steps and at most
+/// as long as a window.
+struct WarmUp {
+  std::vector<double> step_time_s;  ///< of the slowest rank, as a trial's
+  double window_s = 0;              ///< from before the first step to after the last one; the slowest rank's
+  std::optional<double> start_s;    ///< as a trial's
+};
+
 struct Record {
   std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"
   std::optional<std::string> launch{};  ///< Context::launch of the one that measured it
@@ -299,6 +307,8 @@ struct Record {
   std::optional<Target> target;             ///< trained until it is reached, instead of for a time
   std::optional<JobPrices> prices{};           ///< absent if none were given
   std::optional<MicroBatchSearch> micro_batch_search{};  ///< absent if the plan has a size
+  /// Absent of commands and of runs to a target, and in reports from before it was recorded.
+  std::optional<WarmUp> warm_up{};
   std::vector<Trial> trials;
   std::optional<Execution> execution{};  ///< absent if no step was run, and of commands
   Summary summary;

@@ -192,6 +192,27 @@ constexpr double wall_seconds = 2, wall_share = 0.01;
 /// Ranks leave a barrier one after another: a window is the slowest rank's, its start the first rank's.
 constexpr double barrier_seconds = 0.5, barrier_share = 0.1;
 
+double overlap_slack(int ranks, double start, double end) {
+  return ranks > 1 ? barrier_seconds + barrier_share * (end - start) : 1e-6 * end;
+}
+
+/// A warm-up ends before the first trial begins.
+void check_warm_up_time(const Record& record, std::size_t place, const Program& program, Findings& found) {
+  if (record.trials.empty() || record.target || is_command(record)) return;
+  const std::string at = place_of(place) + "/warm_up";
+  if (!record.warm_up) {
+    if (is_this_program(program))
+      found.broken("warm_up", at, "is missing, and the program that the report names always writes it");
+    return;
+  }
+  const WarmUp& warm_up = *record.warm_up;
+  const std::optional<double>& first = record.trials[0].start_s;
+  if (!warm_up.start_s || !first) return;
+  const double end = *warm_up.start_s + warm_up.window_s;
+  if (end - *first > overlap_slack(record.workload.ranks, *warm_up.start_s, end))
+    found.broken("warm_up", at + "/window_s", "ends after the first trial begins");
+}
+
 /// Between two trials of a point meters and set points are read, a site's own command among them; between two runs to a
 /// target a network is built.
 constexpr double gap_seconds = 10, gap_share = 0.1;
@@ -213,6 +234,7 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   std::size_t without = 0;
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];
+    check_warm_up_time(record, place, *launch.program, found);
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
       check_changes(record, trial, place_of(place, t), found);
@@ -253,9 +275,7 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   std::ranges::sort(spans, {}, &Span::start);
   for (std::size_t i = 1; i < spans.size(); ++i) {
     const Span &before = spans[i - 1], &one = spans[i];
-    const bool several = report.records[before.record].workload.ranks > 1;
-    const double slack = several ? barrier_seconds + barrier_share * (before.end - before.start) : 1e-6 * before.end;
-    if (before.end - one.start > slack)
+    if (before.end - one.start > overlap_slack(report.records[before.record].workload.ranks, before.start, before.end))
       found.broken("trials_overlap", place_of(one.record, one.trial) + "/start_s",
                    "lies before the end of " + place_of(before.record, before.trial));
   }

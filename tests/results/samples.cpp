@@ -55,6 +55,13 @@ Trial sample_trial(int steps, double step_time_s, double window_s) {
   return t;
 }
 
+void add_warm_up(Record& record, std::int64_t steps, double seconds) {
+  for (Trial& trial : record.trials) trial.start_s = *trial.start_s + seconds;
+  const double step_s = seconds / static_cast<double>(std::max<std::int64_t>(1, steps));
+  record.warm_up = WarmUp{std::vector<double>(static_cast<std::size_t>(steps), step_s), seconds,
+                          *record.trials[0].start_s - seconds - 1};
+}
+
 Record sample_record() {
   Record r;
   r.id = "gpt2-tiny/bf16/acc4/np2";

@@ -9,6 +9,8 @@ namespace tw::testing {
 results::Trial sample_trial(int steps, double step_time_s, double window_s);
 /// Three 60 s trials of a small transformer, no meter, not yet summarised.
 results::Record sample_record();
+/// So many steps that end a second before the first trial; the trials begin later by their time.
+void add_warm_up(results::Record& record, std::int64_t steps, double seconds);
 /// sample_record with joules of two packages, dram and a contained core zone.
 results::Record sample_record_with_energy();
 /// Two valid points, one unsupported, one failed; summarised. Every optional of the context occurs present and absent.

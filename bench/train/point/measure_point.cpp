@@ -188,6 +188,7 @@ void run_windows(RunContext& context, const Point& point, results::Record& recor
 
   const Samples warm = run->warm_up();
   if (!run->is_steady_at_start()) record.verdict.flags.push_back(results::Flag::not_steady);
+  record.warm_up = merge_warm_up(job, warm);
   auto steps_done = static_cast<std::int64_t>(warm.step_seconds.size());
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
     const Samples samples = run->window(trial);

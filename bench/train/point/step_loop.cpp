@@ -108,7 +108,10 @@ Samples PointRun::warm_up() {
   const EnergyWindow::WarmUp watched(context_.energy);
   const Measurement& measurement = context_.plan.measurement;
   const double most = measurement.window_seconds;
+  communicator_->barrier(*stream_);
+  stream_->synchronize();
   const auto start = steps_->now();
+  if (context_.started) samples.start_seconds = std::chrono::duration<double>(start - *context_.started).count();
   context_.progress.stage("warm-up");
   const bool judges = !measurement.steps;
   bool changes = judges;
@@ -128,6 +131,7 @@ Samples PointRun::warm_up() {
     ++count;
   }
   settle(samples);
+  samples.window_seconds = seconds_since(start);
   if (steps_->runs_ahead()) keep_pace(samples.step_seconds);
   return samples;
 }
@@ -290,6 +294,14 @@ results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) 
   if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
   energy.collect(trial);
   return trial;
+}
+
+results::WarmUp merge_warm_up(comm::Job& job, const Samples& mine) {
+  results::WarmUp warm_up;
+  warm_up.step_time_s = job.maximum(mine.step_seconds);
+  warm_up.window_s = job.maximum({mine.window_seconds}).front();
+  warm_up.start_s = mine.start_seconds;
+  return warm_up;
 }
 
 double fastest_step(RunContext& context, const Point& point, Measurement& measurement,

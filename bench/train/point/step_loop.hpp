@@ -87,6 +87,8 @@ results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const P
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
 results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine);
+/// The slowest rank's step times and length; when it began is the first rank's (collective).
+results::WarmUp merge_warm_up(comm::Job& job, const Samples& mine);
 /// The slowest rank's times of an evaluation that all shared (collective).
 results::TargetRun merge(comm::Job& job, results::TargetRun run);
 

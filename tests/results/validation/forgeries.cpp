@@ -8,6 +8,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
+#include "tests/results/samples.hpp"
 
 namespace tw::testing {
 using namespace results;
@@ -235,9 +236,31 @@ void chosen_trials(Report& report) {
 }
 /// And of the plan.
 void dropped_first_trials(Report& report) {
-  for (Record& record : report.records)
+  for (Record& record : report.records) {
+    add_warm_up(record, record.trials[0].first_step, 6);
     for (const std::int64_t more = 8 * std::ssize(record.trials[0].step_time_s); Trial& trial : record.trials)
       trial.first_step += more;
+  }
+}
+/// Whose steps are called the warm-up's.
+void first_trials_as_warm_up(Report& report) {
+  for (Record& record : report.records) {
+    const std::int64_t more = 2 * std::ssize(record.trials[0].step_time_s);
+    for (Trial& trial : record.trials) trial.first_step += more;
+    add_warm_up(record, record.trials[0].first_step, 150);
+  }
+}
+void warm_up_within_a_trial(Report& report) {
+  for (Record& record : report.records) {
+    add_warm_up(record, record.trials[0].first_step, 6);
+    *record.warm_up->start_s = *record.trials[0].start_s - 1;
+  }
+}
+void warm_up_shorter_than_its_steps(Report& report) {
+  for (Record& record : report.records) {
+    add_warm_up(record, record.trials[0].first_step, 6);
+    record.warm_up->window_s = 2;
+  }
 }
 void skipped_warm_up(Report& report) {
   for (Record& record : report.records) {
@@ -475,6 +498,9 @@ const std::vector<Forgery>& forgeries() {
       {"other_windows_of_meters", "energy_window", other_windows_of_meters},
       {"far_readings", "clock_skew", far_readings},
       {"dropped_first_trials", "steps_order", dropped_first_trials},
+      {"first_trials_as_warm_up", "warm_up", first_trials_as_warm_up},
+      {"warm_up_within_a_trial", "warm_up", warm_up_within_a_trial},
+      {"warm_up_shorter_than_its_steps", "warm_up", warm_up_shorter_than_its_steps},
       {"deleted_meter", "meter_row_missing", deleted_meter},
       {"left_out_meter", "meter_row_left_out", left_out_meter},
       {"contained_package", "meter_left_out", contained_package},

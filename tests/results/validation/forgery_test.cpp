@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "results/analysis/losses.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
@@ -62,6 +61,8 @@ TEST(Forgery, AReportWithoutStartsIsNoted) {
 Report of_this_build(Report report) {
   report.program = program_info("trainwatt-train");
   for (RunPart& part : report.parts.value()) part.program = report.program;
+  for (Record& record : report.records)
+    if (has_run(record)) add_warm_up(record, record.trials[0].first_step, 5);
   return report;
 }
 bool knows_itself() { return program_info("").git_commit != "unknown"; }
@@ -74,6 +75,9 @@ TEST(Forgery, WhatThisBuildAlwaysWritesMayNotBeAbsent) {
   const Validation found = validate_report(to_json(report));
   EXPECT_EQ(has(found.violations, "trial_start_missing"), knows_itself());
   EXPECT_EQ(has(found.warnings, "trial_start_unknown"), !knows_itself());
+  EXPECT_FALSE(has(found.violations, "warm_up"));
+  for (Record& record : report.records) record.warm_up.reset();
+  EXPECT_EQ(has(validate_report(to_json(report)).violations, "warm_up"), knows_itself());
 }
 
 TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
@@ -431,61 +435,6 @@ TEST(Forgery, IdlePowerMayBeMissingWithAReason) {
   Report report = forged(sample_energy_report(), "no_idle_power");
   report.context.warnings.push_back("no idle power before the command: told to end by a signal");
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
-}
-
-TEST(Losses, OfTheSameTrainingAreHeldAgainstEachOther) {
-  const Record a = sample_record();
-  Record b = a;
-  ASSERT_TRUE(furthest_first_losses(a, b));
-  EXPECT_EQ(furthest_first_losses(a, b)->step, 3);
-  EXPECT_FALSE(losses_differ(*furthest_first_losses(a, b), "bf16"));
-  for (Trial& trial : b.trials) trial.first_step += 5;  // a longer warm-up: the step is counted through
-  b.trials[0].loss[0] = 100;
-  ASSERT_TRUE(furthest_first_losses(a, b));
-  EXPECT_EQ(furthest_first_losses(a, b)->step, 8);
-  EXPECT_EQ(furthest_first_losses(a, b)->a, a.trials[0].loss[5]);
-  EXPECT_EQ(furthest_first_losses(a, b)->b, 100);
-  b = a, b.workload.seed = 2;
-  EXPECT_FALSE(furthest_first_losses(a, b));
-  b = a, b.workload.precision = "float32";
-  EXPECT_FALSE(furthest_first_losses(a, b));
-  b = a, b.workload.global_batch = 128;
-  EXPECT_FALSE(furthest_first_losses(a, b));
-}
-
-TEST(Losses, TheFirstTenCommonStepsCount) {
-  const Record a = sample_record();
-  for (const std::size_t step : {0, 1, 9, 10}) {
-    SCOPED_TRACE(step);
-    Record b = a;
-    b.trials[0].loss[step] *= 1.2;
-    const bool counts = step < 10;
-    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
-    EXPECT_EQ(furthest_first_losses(a, b)->step, counts ? 3 + static_cast<std::int64_t>(step) : 3);
-    b.trials[0].loss[step] = std::nan("");
-    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
-  }
-}
-
-/// Training of images is chaotic: nothing behind step 10 is compared, of tokens nothing behind step 200.
-TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
-  Record a = sample_record(), b = a;
-  for (Trial& trial : b.trials)
-    for (double& loss : trial.loss) loss *= 1.2;
-  const auto from = [&](std::int64_t first, bool images) {
-    for (Record* record : {&a, &b}) {
-      record->workload.seq_len = images ? std::nullopt : std::optional<std::int64_t>(128);
-      for (Trial& trial : record->trials) trial.first_step = first, first += std::ssize(trial.loss);
-      first -= 120;
-    }
-    return furthest_first_losses(a, b).has_value();
-  };
-  EXPECT_TRUE(from(10, true));
-  EXPECT_FALSE(from(11, true));
-  EXPECT_TRUE(from(200, false));
-  EXPECT_FALSE(from(201, false));
-  a.trials[0].first_step = std::numeric_limits<std::int64_t>::max();
-  EXPECT_FALSE(furthest_first_losses(a, b));
 }
 
 /// No check blames trials for being many. tests/fuzz/count_steps.cpp holds how many steps it takes; make_large_report

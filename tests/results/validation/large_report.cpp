@@ -28,7 +28,7 @@ Report large_report(std::size_t trials) {
     trial.window_s = 60 + 2.2e-6 * off;
     trial.loss.assign(2, 5 - 1e-9 * static_cast<double>(t)), trial.gradient_norm.assign(2, 1);
     trial.first_step = 3 + 2 * static_cast<std::int64_t>(t);
-    trial.start_s = 62.0 * static_cast<double>(t);
+    trial.start_s = 10 + 62.0 * static_cast<double>(t);
   }
   report.context.finished_at = "2126-03-01T10:00:00Z";
   summarise(report);
