@@ -36,7 +36,7 @@ Request quick() {
 struct Size {
   const char *device_class, *model;
   std::optional<int> layers;
-  std::optional<std::int64_t> seq_len;
+  std::optional<std::int64_t> seq_len, table_rows;
   std::int64_t micro_batch, global_batch;  ///< a batch norm computes over the micro-batch, so that it is fixed there
   bool has_ranks;                          ///< trained by 1, half and all ranks
   bool has_fp8;                            ///< also in fp8 in the suite standard, which is to end within an hour
@@ -46,14 +46,15 @@ struct Size {
 /// smallest machine of its class ends within a few windows. To add a network, add a line.
 const std::vector<Size>& sizes() {
   static const std::vector<Size> list = {
-      {"cpu", "gpt2-124m", {}, 1024, automatic, 16, true, false},
-      {"cpu", "llama3.2-1b", 2, 512, automatic, 16, false, false},
-      {"cpu", "resnet-50", {}, {}, 8, 128, false, false},
-      {"gpu", "gpt2-1558m", {}, 1024, automatic, 256, false, true},
-      {"gpu", "llama3.2-1b", {}, 4096, automatic, 128, true, false},
-      {"gpu", "llama3.1-8b", 4, 8192, automatic, 64, false, true},
-      {"gpu", "bert-large", {}, 512, automatic, 1024, false, false},
-      {"gpu", "resnet-50", {}, {}, 128, 2048, false, false},
+      {"cpu", "gpt2-124m", {}, 1024, {}, automatic, 16, true, false},
+      {"cpu", "llama3.2-1b", 2, 512, {}, automatic, 16, false, false},
+      {"cpu", "resnet-50", {}, {}, {}, 8, 128, false, false},
+      {"gpu", "gpt2-1558m", {}, 1024, {}, automatic, 256, false, true},
+      {"gpu", "llama3.2-1b", {}, 4096, {}, automatic, 128, true, false},
+      {"gpu", "llama3.1-8b", 4, 8192, {}, automatic, 64, false, true},
+      {"gpu", "bert-large", {}, 512, {}, automatic, 1024, false, false},
+      {"gpu", "resnet-50", {}, {}, {}, 128, 2048, false, false},
+      {"gpu", "dlrm", {}, {}, 10'000'000, automatic, 65536, false, false},
   };
   return list;
 }
@@ -64,6 +65,7 @@ Axes grid_of(const Size& size, std::vector<std::string> precisions) {
   axes.model = {size.model}, axes.precision = std::move(precisions);
   if (size.layers) axes.layers = {*size.layers};
   if (size.seq_len) axes.seq_len = {*size.seq_len};
+  if (size.table_rows) axes.table_rows_at_most = {*size.table_rows};
   axes.micro_batch = {size.micro_batch}, axes.global_batch = {size.global_batch};
   return axes;
 }
@@ -88,7 +90,7 @@ Request sized_suite(const std::string& name) {
   return request;
 }
 
-/// Networks at the sizes of one node: 8 points (CPU) or 9 (GPU) of about 6 minutes.
+/// Networks at the sizes of one node: 8 points (CPU) or 10 (GPU) of about 6 minutes.
 Request standard() {
   Request request = sized_suite("standard");
   add_sizes(request, "cpu", {"float32", "bf16"});
@@ -100,7 +102,7 @@ Request standard() {
 
 /// The same in more precisions; what a device lacks is recorded as unsupported. float32 is left out on GPUs, where a
 /// step of the large networks takes longer than a window. And at two lower clocks of what trains, if it reports its
-/// range; unsupported where the user may not set them. At most 32 points of about 6 minutes.
+/// range; unsupported where the user may not set them. At most 37 points of about 6 minutes.
 Request procurement() {
   Request request = sized_suite("procurement");
   add_sizes(request, "cpu", precision_names());

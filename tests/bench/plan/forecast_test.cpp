@@ -79,7 +79,8 @@ TEST(Suites, HaveSizesByClassOfDevice) {
     const RunPlan cpu = make_plan(suite_request(suite), 8, "cpu"), gpu = make_plan(suite_request(suite), 8, "cuda");
     EXPECT_EQ(networks_of(cpu), (Networks{"gpt2-124m@1024", "llama3.2-1b-l2@512", "resnet-50"})) << suite;
     EXPECT_EQ(networks_of(gpu),
-              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "bert-large@512", "resnet-50"}))
+              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "bert-large@512", "resnet-50",
+                        "dlrm"}))
         << suite;
     EXPECT_NE(cpu.canonical_json().find(R"("device_class":"cpu")"), std::string::npos) << suite;
     EXPECT_NE(gpu.canonical_json().find(R"("device_class":"gpu")"), std::string::npos) << suite;
@@ -89,6 +90,7 @@ TEST(Suites, HaveSizesByClassOfDevice) {
         ranks[point.network.name].insert(point.ranks);
         EXPECT_EQ(point.is_automatic, point.network.name != "resnet-50") << point.id << ": batch norm keeps its size";
         EXPECT_EQ(point.is_automatic, point.fixed_global.has_value()) << point.id;
+        EXPECT_EQ(point.table_rows_at_most.has_value(), point.network.name == "dlrm") << point.id;
       }
       const auto scaled = std::ranges::count_if(
           ranks, [](const auto& network) { return network.second == std::set<int>{1, 4, 8}; });
