@@ -67,6 +67,12 @@ void check_losses(const Report& report, Findings& found);
 // ---- of records, also without a report ----
 /// checks_trials.cpp: steps, phases and windows that add up, evaluations in order, no trial twice.
 void check_trials(const Record& record, std::size_t place, Findings& found);
+/// checks_warm_up.cpp: steps that add up, as many as come before the first trial.
+void check_warm_up(const Record& record, std::size_t place, Findings& found);
+/// checks_warm_up.cpp: as many steps as planned; where windows are timed (`window_s`, 0 if not) that is the least, and
+/// they go on until the step time is flat, for one window at most. The record has a trial.
+void check_planned_warm_up(const Record& record, std::size_t place, std::int64_t planned, double window_s,
+                           Findings& found);
 /// checks_trials.cpp: no measurement is two points (results/analysis/fingerprint.hpp); each is compared with the 64
 /// before.
 void check_copies(const std::vector<Record>& records, Findings& found);

@@ -196,26 +196,14 @@ double overlap_slack(int ranks, double start, double end) {
   return ranks > 1 ? barrier_seconds + barrier_share * (end - start) : 1e-6 * end;
 }
 
-/// A warm-up ends before the first trial begins.
-void check_warm_up_time(const Record& record, std::size_t place, const Program& program, Findings& found) {
-  if (record.trials.empty() || record.target || is_command(record)) return;
-  const std::string at = place_of(place) + "/warm_up";
-  if (!record.warm_up) {
-    if (is_this_program(program))
-      found.broken("warm_up", at, "is missing, and the program that the report names always writes it");
-    return;
-  }
-  const WarmUp& warm_up = *record.warm_up;
-  const std::optional<double>& first = record.trials[0].start_s;
-  if (!warm_up.start_s || !first) return;
-  const double end = *warm_up.start_s + warm_up.window_s;
-  if (end - *first > overlap_slack(record.workload.ranks, *warm_up.start_s, end))
-    found.broken("warm_up", at + "/window_s", "ends after the first trial begins");
-}
-
 /// Between two trials of a point meters and set points are read, a site's own command among them; between two runs to a
 /// target a network is built.
-constexpr double gap_seconds = 10, gap_share = 0.1;
+void note_gap(double gap, double window_s, const std::string& at, const char* before, Findings& found) {
+  constexpr double seconds = 10, share = 0.1, least = 2;
+  if (gap > std::min(seconds + share * window_s, std::max(least, window_s)))
+    found.note("trials_gap", at + "/start_s",
+               "is " + text::duration(gap) + " after " + before + " ended, and nothing says what was done then");
+}
 
 /// Trials lie one after another between the start and the end of their launch.
 void check_times(const Report& report, const RecordedLaunch& launch, Findings& found) {
@@ -227,14 +215,27 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   const double allowed = lasted ? (1 + wall_share) * *lasted + wall_seconds : HUGE_VAL;
   struct Span {
     double start, end;
-    std::size_t record, trial;
+    std::size_t record;
+    std::optional<std::size_t> trial;  // absent: the warm-up
+    std::string where() const { return trial ? place_of(record, *trial) : place_of(record) + "/warm_up"; }
   };
   std::vector<Span> spans;
   double together = 0;
   std::size_t without = 0;
   for (const std::size_t place : launch.records) {
     const Record& record = report.records[place];
-    check_warm_up_time(record, place, *launch.program, found);
+    if (record.warm_up) {
+      const WarmUp& warm_up = *record.warm_up;
+      together += warm_up.window_s;
+      if (warm_up.start_s) spans.push_back({*warm_up.start_s, *warm_up.start_s + warm_up.window_s, place, {}});
+      if (!record.trials.empty() && record.trials[0].start_s.has_value() != warm_up.start_s.has_value())
+        found.broken("warm_up", place_of(place) + "/warm_up/start_s",
+                     warm_up.start_s ? "is given although the first trial has none"
+                                     : "is missing although the first trial has one");
+    } else if (has_run(record) && !record.target && !is_command(record) && is_this_program(*launch.program)) {
+      found.broken("warm_up", place_of(place) + "/warm_up",
+                   "is missing, and the program that the report names always writes it");
+    }
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
       check_changes(record, trial, place_of(place, t), found);
@@ -249,15 +250,20 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
         found.broken("trial_outside_run", place_of(place, t) + "/start_s",
                      "the window ends " + text::duration(spans.back().end) + " after the launch began, which lasted " +
                          text::duration(*lasted));
-      if (t == 0 || !record.trials[t - 1].start_s) continue;
+      const double start = *trial.start_s;
+      if (t == 0) {
+        if (record.warm_up && record.warm_up->start_s)
+          note_gap(start - *record.warm_up->start_s - record.warm_up->window_s, trial.window_s, place_of(place, t),
+                   "the warm-up", found);
+        continue;
+      }
       const Trial& before = record.trials[t - 1];
-      if (*before.start_s >= *trial.start_s)
+      if (!before.start_s) continue;
+      if (*before.start_s >= start)
         found.broken("trials_overlap", place_of(place, t) + "/start_s", "is not after that of the trial before");
-      if (const double gap = *trial.start_s - *before.start_s - before.window_s;
-          !record.target && gap > gap_seconds + gap_share * before.window_s)
-        found.note(
-            "trials_gap", place_of(place, t) + "/start_s",
-            "is " + text::duration(gap) + " after the trial before has ended, and nothing says what was done then");
+      if (!record.target)
+        note_gap(start - *before.start_s - before.window_s, before.window_s, place_of(place, t), "the trial before",
+                 found);
     }
   }
   if (together > allowed)
@@ -276,8 +282,7 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
   for (std::size_t i = 1; i < spans.size(); ++i) {
     const Span &before = spans[i - 1], &one = spans[i];
     if (before.end - one.start > overlap_slack(report.records[before.record].workload.ranks, before.start, before.end))
-      found.broken("trials_overlap", place_of(one.record, one.trial) + "/start_s",
-                   "lies before the end of " + place_of(before.record, before.trial));
+      found.broken("trials_overlap", one.where() + "/start_s", "lies before the end of " + before.where());
   }
 }
 

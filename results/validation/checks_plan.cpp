@@ -64,41 +64,10 @@ void check_planned_target(const Record& record, const Json& target, const Json& 
 
 /// A window ends with the first step behind its planned length at which the ranks look at the clock: each second, or
 /// each step. trainwatt-train makes no window that is twice as long and some steps more.
-double longest_window(double planned, const std::vector<double>& step_time_s) {
+double longest_window(double planned, const Trial& trial) {
   constexpr double looks_s = 10, steps_more = 3, factor = 2;
-  const double step = step_time_s.empty() ? 0 : *std::ranges::max_element(step_time_s);
+  const double step = trial.step_time_s.empty() ? 0 : *std::ranges::max_element(trial.step_time_s);
   return factor * planned + looks_s + steps_more * step;
-}
-
-/// A warm-up has the plan's steps. Where windows are timed it goes on until the step time is flat, and ends after one
-/// window at the latest.
-void check_warm_up(const Record& record, std::size_t place, std::int64_t planned, bool exact, const Json& window,
-                   Findings& found) {
-  const std::int64_t first = record.trials[0].first_step;
-  const std::string at = place_of(place, 0) + "/first_step";
-  if (exact ? planned != first : first < planned)
-    return found.broken(
-        "steps_order", at,
-        "is " + std::to_string(first) + ", the plan warms up for " + std::to_string(planned) + " steps");
-  if (exact || !window.is_number() || first == planned) return;
-  if (record.warm_up) {
-    if (record.warm_up->window_s > longest_window(window.get<double>(), record.warm_up->step_time_s))
-      found.broken("warm_up", place_of(place) + "/warm_up/window_s",
-                   "is " + text::duration(record.warm_up->window_s) + ", longer than a window, which is " +
-                       text::duration(window.get<double>()));
-    return;
-  }
-  // Of an older report the trials' pace is all that is known, and a busy machine may have slowed them down.
-  constexpr double faster = 1.5, steps_more = 10;
-  double fastest = HUGE_VAL;
-  for (const Trial& trial : record.trials)
-    for (const double step : trial.step_time_s)
-      if (step > 0) fastest = std::min(fastest, step);
-  if (static_cast<double>(first) > faster * window.get<double>() / fastest + steps_more)
-    found.note("warm_up_unknown", at,
-               "is " + std::to_string(first) +
-                   ", more steps than a window has: trials may have been left out, or slowed down. The report does not "
-                   "say how long its warm-up took");
 }
 
 void check_windows(const Record& record, std::size_t place, const Json& plan, Findings& found) {
@@ -111,7 +80,8 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
   if (steps.is_number_integer() && !record.target && !has_flag(record, Flag::steps_given))
     found.left_out_flag(place, Flag::steps_given, "the plan gives");
   if (warm_up.is_number_integer() && !record.target && !record.trials.empty())
-    check_warm_up(record, place, warm_up.get<std::int64_t>(), steps.is_number_integer(), window, found);
+    check_planned_warm_up(record, place, warm_up.get<std::int64_t>(),
+                          window.is_number() && !steps.is_number_integer() ? window.get<double>() : 0, found);
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
     const Trial& trial = record.trials[t];
     const std::string where = place_of(place, t);
@@ -121,7 +91,7 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
     if (!steps.is_null() || !window.is_number()) continue;
     if (trial.window_s * time_slack < window.get<double>())
       found.broken("window_short_of_plan", where + "/window_s", "is shorter than the plan's " + window.dump());
-    else if (!record.target && trial.window_s > longest_window(window.get<double>(), trial.step_time_s))
+    else if (!record.target && trial.window_s > longest_window(window.get<double>(), trial))
       found.broken("window_beyond_plan", where + "/window_s",
                    "is " + text::duration(trial.window_s) + ", the plan has " + window.dump() + " s");
   }

@@ -150,24 +150,6 @@ void check_order(const Record& record, std::size_t place, Findings& found) {
   }
 }
 
-/// The steps before the first trial, which begins where they end.
-void check_warm_up_steps(const Record& record, std::size_t place, Findings& found) {
-  if (!record.warm_up) return;
-  const WarmUp& warm_up = *record.warm_up;
-  const std::string at = place_of(place) + "/warm_up";
-  if (record.target || is_command(record) || record.trials.empty())
-    return found.broken("warm_up", at, "is given although no trial was warmed up for");
-  if (const Trial& first = record.trials[0]; first.first_step != std::ssize(warm_up.step_time_s))
-    found.broken("steps_order", place_of(place, 0) + "/first_step",
-                 "is " + std::to_string(first.first_step) + ", and the warm-up had " +
-                     std::to_string(warm_up.step_time_s.size()) + " steps");
-  double sum = 0;
-  for (const double step : warm_up.step_time_s)
-    if (std::isfinite(step)) sum += step;
-  if (sum > warm_up.window_s * record.workload.ranks * time_slack)
-    found.broken("warm_up", at + "/window_s", "is shorter than the steps of the warm-up took");
-}
-
 }  // namespace
 
 void check_trials(const Record& record, std::size_t place, Findings& found) {
@@ -176,7 +158,7 @@ void check_trials(const Record& record, std::size_t place, Findings& found) {
     check_target_run(record.target, record.trials[t], record.workload.ranks, place_of(place, t) + "/target_run", found);
   }
   check_order(record, place, found);
-  check_warm_up_steps(record, place, found);
+  check_warm_up(record, place, found);
   for (const auto& [first, copy] : copied_trials(record))
     found.broken("trial_copied", place_of(place, copy),
                  "repeats trial " + std::to_string(first) +

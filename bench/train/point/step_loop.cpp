@@ -124,14 +124,16 @@ Samples PointRun::warm_up() {
     const auto now =
         context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
     if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
-    is_steady_ = now[2] == 0;
-    const bool may_end = !judges || (looks && is_steady_) || now[0] >= most;
+    const bool may_end = !judges || (looks && now[2] == 0) || now[0] >= most;
     if (count >= measurement.warmup_steps && may_end) break;
     step(samples);
     ++count;
   }
   settle(samples);
   samples.window_seconds = seconds_since(start);
+  // Of the steps as they are recorded: those since the last look too.
+  const bool is_flat = !judges || results::is_steady(samples.step_seconds, measurement.window_seconds);
+  is_steady_ = context_.job.maximum({is_flat ? 0.0 : 1.0}).front() == 0;
   if (steps_->runs_ahead()) keep_pace(samples.step_seconds);
   return samples;
 }

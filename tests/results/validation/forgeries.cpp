@@ -1,6 +1,7 @@
 #include "tests/results/validation/forgeries.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <set>
@@ -250,10 +251,20 @@ void first_trials_as_warm_up(Report& report) {
     add_warm_up(record, record.trials[0].first_step, 150);
   }
 }
+void warm_up_with_a_step_of_no_number(Report& report) {
+  first_trials_as_warm_up(report);
+  for (Record& record : report.records) record.warm_up->step_time_s[0] = std::numeric_limits<double>::quiet_NaN();
+}
+void warm_up_without_start(Report& report) {
+  for (Record& record : report.records) {
+    add_warm_up(record, record.trials[0].first_step, 6);
+    record.warm_up->start_s.reset();
+  }
+}
 void warm_up_within_a_trial(Report& report) {
   for (Record& record : report.records) {
     add_warm_up(record, record.trials[0].first_step, 6);
-    *record.warm_up->start_s = *record.trials[0].start_s - 1;
+    record.warm_up->start_s = *record.trials[0].start_s - 1;
   }
 }
 void warm_up_shorter_than_its_steps(Report& report) {
@@ -499,7 +510,9 @@ const std::vector<Forgery>& forgeries() {
       {"far_readings", "clock_skew", far_readings},
       {"dropped_first_trials", "steps_order", dropped_first_trials},
       {"first_trials_as_warm_up", "warm_up", first_trials_as_warm_up},
-      {"warm_up_within_a_trial", "warm_up", warm_up_within_a_trial},
+      {"warm_up_with_a_step_of_no_number", "warm_up", warm_up_with_a_step_of_no_number},
+      {"warm_up_without_start", "warm_up", warm_up_without_start},
+      {"warm_up_within_a_trial", "trials_overlap", warm_up_within_a_trial},
       {"warm_up_shorter_than_its_steps", "warm_up", warm_up_shorter_than_its_steps},
       {"deleted_meter", "meter_row_missing", deleted_meter},
       {"left_out_meter", "meter_row_left_out", left_out_meter},

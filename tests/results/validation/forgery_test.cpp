@@ -70,8 +70,10 @@ bool knows_itself() { return program_info("").git_commit != "unknown"; }
 TEST(Forgery, WhatThisBuildAlwaysWritesMayNotBeAbsent) {
   Report report = of_this_build(sample_energy_report());
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
-  for (Record& record : report.records)
+  for (Record& record : report.records) {
+    record.warm_up->start_s.reset();
     for (Trial& trial : record.trials) trial.start_s.reset();
+  }
   const Validation found = validate_report(to_json(report));
   EXPECT_EQ(has(found.violations, "trial_start_missing"), knows_itself());
   EXPECT_EQ(has(found.warnings, "trial_start_unknown"), !knows_itself());
