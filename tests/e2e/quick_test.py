@@ -21,6 +21,11 @@ class Quick(Case):
         report = self.report()
         records = report["records"]
         self.assertEqual(len(records), 8)
+        # The table is in the order of the networks, precisions and accumulation, whatever that of the run was.
+        in_table = sorted((record["id"] for record in records), key=process.stdout.rfind)
+        places = [(network, ("float32", "bf16").index(precision), accumulate)
+                  for network, precision, *_, accumulate, _ in (one.split("/") for one in in_table)]
+        self.assertEqual(places, sorted(places), process.stdout)
         valid = [record for record in records if record["verdict"]["status"] != "unsupported"]
         self.assertGreaterEqual(len(valid), 4, "float32 runs everywhere")
         ratios = []

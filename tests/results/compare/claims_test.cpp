@@ -268,7 +268,7 @@ TEST(Claims, TheAnswerNamesWhoIsBetter) {
   begins(answer_of(1.5, 200, true), "B is better than A: it trains 1.50 ± ");
 }
 
-/// Most runs have to have it, as with other disturbances.
+/// One run that was measured wrongly is enough, unlike with disturbances from outside.
 TEST(Claims, StepsThatDisagreeWithTheirWindowsAreNoClaim) {
   const auto ratio_of = [](std::size_t affected) {
     SystemInput b = runs_at("B", times(spread, 1.5));
@@ -277,8 +277,10 @@ TEST(Claims, StepsThatDisagreeWithTheirWindowsAreNoClaim) {
     return ratio(compare({runs_at("A", spread), b}, {}));
   };
   EXPECT_EQ(ratio_of(0).verdict, Claim::better);
-  EXPECT_EQ(ratio_of(5).verdict, Claim::no_claim);
-  EXPECT_EQ(ratio_of(5).code, "steps_disagree");
+  for (const std::size_t affected : {1, 5}) {
+    EXPECT_EQ(ratio_of(affected).verdict, Claim::no_claim) << affected;
+    EXPECT_EQ(ratio_of(affected).code, "steps_disagree") << affected;
+  }
 }
 
 /// Beyond the tolerance the speed or its ceiling was measured wrongly. Of several runs most have to be above it.
