@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "models/compute/cuda/bench.hpp"
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"

@@ -1,9 +1,9 @@
 #include "models/compute/cuda/blas.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "models/compute/cuda/bench.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 
 namespace tw::models::cuda {
@@ -96,80 +96,22 @@ bool has_bias(cublasLtEpilogue_t epilogue) {
 }
 bool has_aux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
 
-/// Time of one run on `stream`, the best of several rounds. The device is still at the run before them when those that
-/// are timed are enqueued: what the host takes to launch them is no part of it.
-template <class Run>
-float milliseconds_of(cudaStream_t stream, cudaEvent_t start, cudaEvent_t end, Run&& run) {
-  constexpr int rounds = 3, runs = 3;
-  float best = std::numeric_limits<float>::infinity();
-  for (int round = 0; round < rounds; ++round) {
-    run();
-    TW_CUDA(cudaEventRecord(start, stream));
-    for (int i = 0; i < runs; ++i) run();
-    TW_CUDA(cudaEventRecord(end, stream));
-    TW_CUDA(cudaEventSynchronize(end));
-    float milliseconds = 0;
-    TW_CUDA(cudaEventElapsedTime(&milliseconds, start, end));
-    best = std::min(best, milliseconds / runs);
-  }
-  return best;
-}
-
-/// Memory, a stream and events that are gone when the measurement is over.
-struct Bench {
-  Bench() = default;
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
-  ~Bench() {
-    for (void* block : blocks) TW_CUDA_NOTHROW(cudaFree(block));
-    if (start != nullptr) TW_CUDA_NOTHROW(cudaEventDestroy(start));
-    if (end != nullptr) TW_CUDA_NOTHROW(cudaEventDestroy(end));
-    if (stream != nullptr) TW_CUDA_NOTHROW(cudaStreamDestroy(stream));
-  }
-  void begin() {
-    TW_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    TW_CUDA(cudaEventCreate(&start));
-    TW_CUDA(cudaEventCreate(&end));
-  }
-  /// Null where there is no room: a measurement is not worth a failed run. Filled with a small number in every type
-  /// (0.0115 in float32 and bf16, 1 to 2 in the others): power, and with it clocks, follow the values.
-  void* memory(std::size_t bytes) {
-    void* block = nullptr;
-    const cudaError_t code = cudaMalloc(&block, std::max<std::size_t>(bytes, 1));
-    if (code == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      complete = false;
-      return nullptr;
-    }
-    TW_CUDA(code);
-    blocks.push_back(block);
-    TW_CUDA(cudaMemsetAsync(block, 0x3c, bytes, stream));
-    return block;
-  }
-  std::vector<void*> blocks;
-  bool complete = true;  // there was room for all of them
-  cudaStream_t stream = nullptr;
-  cudaEvent_t start = nullptr, end = nullptr;
-};
-
-std::size_t size_of_type(cudaDataType_t type) {
-  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ? 1 : 2;
-}
-std::size_t bytes_of(const Operand& operand, Index rows, Index columns, Index batch) {
+/// Elements of an operand, gaps between rows and matrices among them.
+std::size_t count_of(const Operand& operand, Index rows, Index columns, Index batch) {
   const Index lines = operand.transposed ? columns : rows;
-  return static_cast<std::size_t>(lines * operand.ld + (batch - 1) * operand.stride) * size_of_type(operand.type);
+  return static_cast<std::size_t>(lines * operand.ld + (batch - 1) * operand.stride);
 }
 
 /// What a product of the shape may be given.
 ProductArguments lay_out(Bench& bench, const ProductShape& s, std::size_t workspace_bytes, void** workspace) {
   ProductArguments args;
-  *workspace = bench.memory(workspace_bytes);
-  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
-  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
-  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
-  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
-  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
-  args.a_scale = args.b_scale = static_cast<const float*>(bench.memory(sizeof(float)));
+  *workspace = bench.workspace(workspace_bytes);
+  args.a = bench.operand(s.a.type, count_of(s.a, s.m, s.k, s.batch));
+  args.b = bench.operand(s.b.type, count_of(s.b, s.k, s.n, s.batch));
+  args.d = bench.operand(s.d.type, count_of(s.d, s.m, s.n, s.batch));
+  if (has_bias(s.epilogue)) args.bias = bench.operand(s.bias_type, static_cast<std::size_t>(std::max(s.m, s.n)));
+  if (has_aux(s.epilogue)) args.aux = bench.operand(s.d.type, static_cast<std::size_t>(s.m * s.aux_ld));
+  if (s.scaled) args.a_scale = args.b_scale = static_cast<const float*>(bench.operand(CUDA_R_32F, 1));
   return args;
 }
 
@@ -311,7 +253,7 @@ void Blas::search(BlasAlgorithm& choice, cudaStream_t stream) {
     preference.set(attribute, alignment);
   }
   // Else the parts of a split sum may be added up in d's 16 bits.
-  if (size_of_type(shape.d.type) == 2)
+  if (size_of(shape.d.type) == 2)
     preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                    static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   constexpr int most_offers = 8;
@@ -343,48 +285,40 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
   const ProductShape& s = choice.shape;
   const Product product(*this, s, &choice);
   Bench bench;
-  bench.begin();
   void* workspace = nullptr;
   const ProductArguments args = lay_out(bench, s, workspace_bytes(), &workspace);
-  if (!bench.complete) return;
-  float best = std::numeric_limits<float>::infinity();
-  choice.found = false;
+  if (!bench.is_complete()) return;
+  Fastest fastest;
   for (const cublasLtMatmulHeuristicResult_t& offer : offers) {
-    float time = best;
     try {
-      time = milliseconds_of(bench.stream, bench.start, bench.end,
-                             [&] { product.run(bench.stream, args, workspace, offer.algo); });
+      if (!fastest.takes(bench.milliseconds_of([&] { product.run(bench.stream(), args, workspace, offer.algo); })))
+        continue;
     } catch (const Refused&) {  // offered, but not done: the others remain
       continue;
     }
-    if (choice.found && time >= best) continue;
-    choice.found = choice.measured = true;
-    best = time;
     choice.algorithm = offer.algo;
     choice.workspace_bytes = offer.workspaceSize;
   }
+  choice.found = choice.measured = !fastest.is_empty();
 }
 
-bool Blas::is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream) {
+std::size_t Blas::fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways,
+                          cudaStream_t stream) {
   const auto known =
       std::ranges::find_if(chosen_, [&](const auto& choice) { return choice.get() == fused.algorithm_; });
-  std::optional<bool>& slower = (*known)->slower;
-  if (slower) return *slower;
-  if (!fused.algorithm_->measured || is_capturing(stream)) return false;
+  std::optional<std::size_t>& taken = (*known)->fastest_way;
+  if (taken) return *taken;
+  if (is_capturing(stream)) return 0;
   context_.use();
   Bench bench;
-  bench.begin();
   void* workspace = nullptr;
-  ProductArguments args = lay_out(bench, fused.shape(), workspace_bytes() + more_bytes, &workspace);
-  if (!bench.complete) return false;
-  if (!has_bias(fused.shape().epilogue)) args.bias = nullptr;
-  if (!has_aux(fused.shape().epilogue)) args.aux = nullptr;
-  const auto time = [&](const auto& run) {
-    return milliseconds_of(bench.stream, bench.start, bench.end, [&] { run(bench.stream, args, workspace); });
-  };
-  const float together = time([&](auto... with) { fused.run(with...); });
-  slower = time(apart) < together;
-  return *slower;
+  const ProductArguments args = lay_out(bench, fused.shape(), workspace_bytes() + more_bytes, &workspace);
+  if (!bench.is_complete()) return 0;
+  Fastest fastest;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    if (fastest.takes(bench.milliseconds_of([&] { ways[i](bench.stream(), args, workspace); }))) taken = i;
+  }
+  return *taken;
 }
 
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {

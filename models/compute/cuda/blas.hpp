@@ -56,10 +56,10 @@ struct ProductShape {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   cudaDataType_t bias_type = CUDA_R_32F;  ///< of the epilogue's bias (n values, added to each row) or, with BGRADB
                                           ///< (BGRADA of the library's order: Σ over k of a, m values)
-  Index aux_ld = 0;        ///< of the epilogue's second matrix (m, n), of d's type
-  bool scaled = false;     ///< a and b are fp8, with a scale each
-  bool fast_sums = false;  ///< fp8: sums may keep fewer bits
-  int alignment = 16;      ///< bytes, of all addresses
+  Index aux_ld = 0;                       ///< of the epilogue's second matrix (m, n), of d's type
+  bool scaled = false;                    ///< a and b are fp8, with a scale each
+  bool fast_sums = false;                 ///< fp8: sums may keep fewer bits
+  int alignment = 16;                     ///< bytes, of all addresses
   bool operator==(const ProductShape&) const = default;
 };
 
@@ -79,8 +79,8 @@ struct BlasAlgorithm {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
   std::string name;  ///< "algorithm 66, tile 20, …"
-  /// Than the same by a plain product and own kernels; not known where nobody has timed it.
-  std::optional<bool> slower;
+  /// Of the ways to do what the product does: see Blas::fastest(). Not known where nobody has timed them.
+  std::optional<std::size_t> fastest_way;
 };
 
 class Product;
@@ -94,15 +94,16 @@ class Blas {
 
   const BlasLibrary& library() const { return *library_; }
   cublasLtHandle_t handle() const { return handle_; }
-  /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory
-  /// taken for that alone (which is in no peak). Not `found` where the library has none, or runs none of those that it
+  /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, on random
+  /// operands in memory taken for that alone (which is in no peak). The library's first one is taken unless another
+  /// gains Fastest::least_gain (bench.hpp). Not `found` where the library has none, or runs none of those that it
   /// offers.
   const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
-  /// What the epilogue of a product does, by a plain product and own kernels, on the same arguments; `workspace`: of
-  /// workspace_bytes() and the `more_bytes` behind it.
-  using Apart = std::function<void(cudaStream_t stream, const ProductArguments& args, void* workspace)>;
-  /// Whether that takes less time; timed once a shape, where algorithms are, else false.
-  bool is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream);
+  /// Does what `fused` does, on its arguments; `workspace`: of workspace_bytes() and the `more_bytes` behind it.
+  using Way = std::function<void(cudaStream_t stream, const ProductArguments& args, void* workspace)>;
+  /// The index of the way that is taken, timed once a shape as algorithms are: the first one unless another gains
+  /// Fastest::least_gain. The first one too while a stream is captured, and where there is no memory to time them.
+  std::size_t fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways, cudaStream_t stream);
   /// For every product; part of the context's workspace.
   std::size_t workspace_bytes() const;
 
@@ -126,6 +127,8 @@ class Product {
   explicit operator bool() const { return algorithm_->found; }
   const ProductShape& shape() const { return algorithm_->shape; }
   const std::string& name() const { return algorithm_->name; }
+  /// Whether its algorithm was timed against others.
+  bool is_measured() const { return algorithm_->measured; }
   /// `workspace`: Blas::workspace_bytes().
   void run(cudaStream_t stream, const ProductArguments& args, void* workspace) const;
   void run(cudaStream_t stream, const ProductArguments& args, void* workspace,
@@ -141,10 +144,6 @@ class Product {
   std::shared_ptr<Descriptors> descriptors_;
 };
 
-/// The cuda type of an activation's dtype.
-inline cudaDataType_t cuda_type(DType dtype) {
-  return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_32F;
-}
 inline cublasComputeType_t compute_type(Math math) {
   return math == Math::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }

@@ -1,7 +1,9 @@
-// Linear layers by cuBLASLt. What its epilogues cannot do for a shape, or do more slowly, is done by a plain product
-// and our own kernels.
+// Linear layers by cuBLASLt. What its epilogues cannot do for a shape, or do more slowly, is done by a product with
+// less of an epilogue and our own kernels.
 #include <array>
+#include <utility>
 
+#include "models/compute/cuda/bench.hpp"
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
@@ -27,9 +29,7 @@ class CudaLinear final : public FusedLinear {
     for (const Kept& kept : products_) {
       if (kept.alignment != 16) continue;
       text += std::string("; ") + names[static_cast<std::size_t>(kept.pass)] +
-              epilogue_name(kept.product.shape().epilogue) +
-              (kept.product ? ": " + kept.product.name() + (kept.slower ? ", slower than" : "") : ":") +
-              (kept.product && !kept.slower ? "" : " a plain product and own kernels");
+              epilogue_name(kept.product.shape().epilogue) + ": " + done_by(kept);
     }
     return text;
   }
@@ -115,11 +115,31 @@ void FusedLinear::keep_plain() {
 
 void FusedLinear::run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
                       void* workspace, const ProductArguments& args) {
-  if (const Kept& fused = kept(pass, epilogue, alignment, stream); fused.product && !fused.slower && may_fuse) {
-    fused.product.run(stream, args, workspace);
-  } else {
-    run_apart(stream, pass, epilogue, alignment, workspace, args);
+  const Kept& found = kept(pass, epilogue, alignment, stream);
+  run_by(may_fuse ? found.means : Means::apart, found, stream, workspace, args);
+}
+
+void FusedLinear::run_by(Means means, const Kept& kept, cudaStream_t stream, void* workspace,
+                         const ProductArguments& args) {
+  switch (means) {
+    case Means::fused:
+      return kept.product.run(stream, args, workspace);
+    case Means::bias_fused: {
+      ProductArguments sum = args;
+      sum.d = args.aux;
+      kept.with_bias->run(stream, sum, workspace);
+      return gelu_forward(stream, shape().dtype, args.aux, args.d, shape().rows * shape().out_features);
+    }
+    case Means::apart:
+      return run_apart(stream, kept.pass, kept.product.shape().epilogue, kept.alignment, workspace, args);
   }
+}
+
+std::string FusedLinear::done_by(const Kept& kept) const {
+  if (kept.means == Means::fused) return kept.product.name();
+  return (kept.product ? kept.product.name() + ", slower than " : "") +
+         (kept.means == Means::apart ? "a plain product and own kernels"
+                                     : "a product with bias (" + kept.with_bias->name() + ") and own GELU");
 }
 
 void FusedLinear::run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment,
@@ -153,16 +173,29 @@ const FusedLinear::Kept& FusedLinear::kept(LinearPass pass, cublasLtEpilogue_t e
   wanted.bias_type = wanted.d.type;
   wanted.aux_ld = wanted.n;
   wanted.alignment = alignment;
-  products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream)});
+  products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream), {}});
   Kept& made = products_.back();
-  if (made.product && epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
-    made.slower = context_.blas().is_slower(
-        made.product, sums_bytes_,
-        [&](cudaStream_t on, const ProductArguments& args, void* workspace) {
-          run_apart(on, pass, epilogue, alignment, workspace, args);
-        },
-        stream);
+  if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return made;
+  if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+    wanted.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    wanted.aux_ld = 0;
+    if (Product with_bias(context_.blas(), wanted, stream); with_bias) made.with_bias = std::move(with_bias);
   }
+  std::vector<Means> means;
+  if (made.product) means.push_back(Means::fused);
+  if (made.with_bias) means.push_back(Means::bias_fused);
+  means.push_back(Means::apart);
+  made.means = means.front();
+  const bool is_measured =
+      made.product.is_measured() || (made.with_bias && made.with_bias->is_measured());  // as algorithms are
+  if (means.size() == 1 || !is_measured) return made;
+  std::vector<Blas::Way> ways;
+  for (const Means one : means) {
+    ways.emplace_back([this, one, &made](cudaStream_t on, const ProductArguments& args, void* workspace) {
+      run_by(one, made, on, workspace, args);
+    });
+  }
+  made.means = means[context_.blas().fastest(made.product, sums_bytes_, ways, stream)];
   return made;
 }
 

@@ -29,11 +29,7 @@ class Fp8Linear final : public FusedLinear {
   std::size_t bytes() const override { return weights_.bytes() + scales_.bytes(); }
   std::string description() const override {
     std::string text = "cuBLASLt in e4m3 and e5m2, scales from 16 calls";
-    for (const Kept& kept : products_) {
-      if (kept.product) text += "; " + kept.product.name() + (kept.slower ? ", slower than" : "");
-      if (!kept.product || kept.slower)
-        text += std::string(kept.product ? "" : ";") + " a plain product and own kernels";
-    }
+    for (const Kept& kept : products_) text += "; " + done_by(kept);
     return text;
   }
 

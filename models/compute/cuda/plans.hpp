@@ -3,6 +3,8 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "models/compute/cuda/blas.hpp"
@@ -16,15 +18,21 @@ ProductShape linear_product(const LinearShape& shape, LinearPass pass);
 /// Throws Error{unsupported}.
 [[noreturn]] void throw_no_algorithm(Context& context, const ProductShape& shape, const char* what);
 
-/// A linear layer by products with epilogues. What these cannot do for a shape, or do more slowly, is done by a plain
-/// product and own kernels.
+/// A linear layer by products with epilogues. What these cannot do for a shape, or do more slowly, is done by a product
+/// with less of an epilogue and own kernels.
 class FusedLinear : public LinearPlan {
  protected:
+  enum class Means {
+    fused,       ///< one product with the whole epilogue
+    bias_fused,  ///< bias and GELU: a product with the bias, then our GELU
+    apart,       ///< a plain product and own kernels
+  };
   struct Kept {
     LinearPass pass;
     int alignment;
-    Product product;
-    bool slower = false;  ///< than a plain product and own kernels
+    Product product;                   ///< with the whole epilogue
+    std::optional<Product> with_bias;  ///< that of Means::bias_fused, where the library has it
+    Means means = Means::fused;        ///< how calls are done
   };
   /// `sums_bytes`: of the workspace behind the library's, for column sums; `name` for messages.
   FusedLinear(Context& context, const LinearShape& shape, std::size_t sums_bytes, const char* name)
@@ -42,9 +50,11 @@ class FusedLinear : public LinearPlan {
   /// Searches and times products of a pass, outside of steps.
   void keep(LinearPass pass, std::initializer_list<cublasLtEpilogue_t> epilogues);
   void keep_plain();
-  /// By one product where that is there, not slower, and the arguments `may_fuse`.
+  /// By the means that were kept where the arguments `may_fuse`, else apart.
   void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
            void* workspace, const ProductArguments& args);
+  /// What does the calls of `kept`, in words.
+  std::string done_by(const Kept& kept) const;
   /// Every library has it; Error{unsupported} says otherwise.
   const Product& plain(LinearPass pass, int alignment, cudaStream_t stream);
 
@@ -55,6 +65,7 @@ class FusedLinear : public LinearPlan {
 
  private:
   const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream);
+  void run_by(Means means, const Kept& kept, cudaStream_t stream, void* workspace, const ProductArguments& args);
   void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
                  const ProductArguments& args);
 };

@@ -130,6 +130,22 @@ TEST_F(DnnPlans, OfEnginesThatAreCompiledOneIsMeasured) {
   EXPECT_EQ(measured(), (std::set<std::int64_t>{8, 10})) << "7 fails, which leaves the next";
 }
 
+TEST_F(DnnPlans, TheFirstEngineIsTakenUnlessAnotherIsFasterByMoreThanNoise) {
+  simt::gpu().clock_ms = 0;
+  const auto taken = [&](double second, double third) {
+    cudnn::state().proposals = {{12, {0}}, {11, {0}}, {10, {0}}};
+    cudnn::state().proposals[0].milliseconds = 1;
+    cudnn::state().proposals[1].milliseconds = second;
+    cudnn::state().proposals[2].milliseconds = third;
+    open();
+    return device_->plan(wide)->description();
+  };
+  std::string text;
+  EXPECT_TRUE(has(text = taken(0.99, 0.985), "forward engine 12")) << text << ": within 2 %";
+  EXPECT_TRUE(has(text = taken(0.97, 0.99), "forward engine 11")) << text;
+  EXPECT_TRUE(has(text = taken(0.97, 0.95), "forward engine 10")) << text;
+}
+
 TEST_F(DnnPlans, UntimedTheFirstIsTaken) {
   device_ = make_cuda_device({.time_algorithms = false});
   cudnn::state().proposals = {{12, {0}}, {11, {0}}, {10, {0}}};
@@ -141,6 +157,7 @@ TEST_F(DnnPlans, UntimedTheFirstIsTaken) {
 TEST_F(DnnPlans, MeasuringLeavesNoMemoryBehind) {
   device_->plan(wide);
   EXPECT_EQ(device_->allocated_bytes(), device_->arena_bytes());
+  EXPECT_EQ(device_->peak_allocated_bytes(), device_->arena_bytes()) << "nor does it count";
 }
 
 TEST_F(DnnPlans, WithoutMemoryToMeasureTheFirstIsTaken) {

@@ -1,6 +1,10 @@
 // Which of cuBLASLt's algorithms the cuda device asks for and takes, on stand-ins.
+#include <cstring>
+#include <set>
+
 #include "models/compute/error.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
+#include "tests/support/devices.hpp"
 
 namespace tw::test {
 
@@ -24,9 +28,155 @@ TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {
   EXPECT_EQ(device_->peak_allocated_bytes(), device_->arena_bytes()) << "the measurement's memory is nobody's";
 }
 
-TEST_F(CudaPlans, AnEpilogueThatIsSlowerThanOwnKernelsIsNotTaken) {
+/// What the forward of `shape` is done by, where each algorithm offered takes so many ms on the made-up clock.
+std::string forward_by(Device& device, const LinearShape& shape, const std::vector<double>& milliseconds) {
+  simt::gpu().clock_ms = 0;
+  blas::state().offers = static_cast<int>(milliseconds.size());
+  blas::state().milliseconds = [milliseconds](const blas::Call& call) { return milliseconds[call.algorithm - 1]; };
+  const std::string text = device.plan(shape)->description();
+  const std::size_t begin = text.find("forward with bias: ");
+  return text.substr(begin, text.find(';', begin) - begin);
+}
+
+TEST_F(CudaPlans, TheFirstOfferIsTakenUnlessAnotherIsFasterByMoreThanNoise) {
+  const auto taken = [&](const std::vector<double>& milliseconds) {
+    device_ = make_cuda_device({});
+    return forward_by(*device_, {16, 16, 32, DType::bf16}, milliseconds);
+  };
+  const auto is = [](const std::string& text, int algorithm) {
+    return text.find("algorithm " + std::to_string(algorithm) + " ") != std::string::npos;
+  };
+  std::string text;
+  EXPECT_TRUE(is(text = taken({1, 1, 1}), 1)) << text;
+  EXPECT_TRUE(is(text = taken({1, 0.99, 0.985}), 1)) << text << ": within 2 %";
+  EXPECT_TRUE(is(text = taken({1, 0.97, 0.99}), 2)) << text;
+  EXPECT_TRUE(is(text = taken({1, 0.97, 0.96}), 3)) << text << ": among those that gain enough the fastest";
+  EXPECT_TRUE(is(text = taken({1, 0.96, 0.97}), 2)) << text;
+  blas::state().failing_offers = 1;
+  EXPECT_TRUE(is(text = taken({9, 1, 0.99}), 2)) << text << ": the first that runs";
+  EXPECT_TRUE(is(text = taken({9, 1, 0.9}), 3)) << text;
+}
+
+TEST_F(CudaPlans, AlgorithmsAreTimedOnRandomOperands) {
+  struct Case {
+    DType dtype;
+    Math math;
+  };
+  for (const Case& one : {Case{DType::float32, Math::standard}, Case{DType::bf16, Math::standard},
+                          Case{DType::fp16, Math::standard}, Case{DType::bf16, Math::fp8}}) {
+    SCOPED_TRACE(std::string(to_string(one.dtype)) + (one.math == Math::fp8 ? " in fp8" : ""));
+    device_ = make_cuda_device({});
+    blas::state().offers = 2;
+    long products = 0;
+    blas::state().milliseconds = [&](const blas::Call& call) {
+      const auto bytes_of = [](cudaDataType_t type) {
+        return type == CUDA_R_32F ? 4u : type == CUDA_R_16BF || type == CUDA_R_16F ? 2u : 1u;
+      };
+      const auto distinct = [](const void* data, std::size_t bytes) {
+        std::set<std::string> values;
+        for (std::size_t i = 0; i < 256; ++i) values.emplace(static_cast<const char*>(data) + i * bytes, bytes);
+        return values.size();
+      };
+      ++products;
+      // A byte has 256 values, of which few are far from the greatest one.
+      EXPECT_GT(distinct(call.a, bytes_of(call.type_a)), bytes_of(call.type_a) == 1 ? 30u : 200u);
+      EXPECT_GT(distinct(call.b, bytes_of(call.type_b)), bytes_of(call.type_b) == 1 ? 30u : 200u);
+      const std::size_t compared = 256 * std::min(bytes_of(call.type_a), bytes_of(call.type_b));
+      EXPECT_NE(std::memcmp(call.a, call.b, compared), 0) << "each has its own numbers";
+      return 0.0;
+    };
+    LinearShape shape{16, 16, 32, one.dtype, Activation::gelu};
+    shape.math = one.math;
+    device_->plan(shape);
+    EXPECT_GT(products, 50);
+  }
+}
+
+// Bias and GELU: one product, a product with the bias and our GELU, or a plain product and own kernels.
+TEST_F(CudaPlans, BiasAndGeluAreDoneByTheFastestOfThreeWays) {
+  constexpr double kernel = 0.1;
+  struct Way {
+    double bias_and_gelu, bias, plain;  // ms of the products
+    std::vector<cublasLtEpilogue_t> calls;
+    const char* text;
+  };
+  const char* const by_bias = ", slower than a product with bias (algorithm 1 ";
+  const char* const apart = ", slower than a plain product and own kernels";
+  for (const Way& way :
+       {Way{1, 1, 1, {CUBLASLT_EPILOGUE_GELU_AUX_BIAS}, "; "},
+        Way{1.11, 1, 1, {CUBLASLT_EPILOGUE_GELU_AUX_BIAS}, "; "},  // 1.1: no 2 % less
+        Way{1.2, 1, 1, {CUBLASLT_EPILOGUE_BIAS}, by_bias}, Way{1.2, 1.15, 0.95, {CUBLASLT_EPILOGUE_DEFAULT}, apart}}) {
+    SCOPED_TRACE(way.text);
+    for (const Math math : {Math::standard, Math::fp8}) {
+      buffers_.clear();  // they are of the device before
+      device_ = make_cuda_device({});
+      simt::gpu().clock_ms = 0;
+      simt::gpu().work_ms = kernel;
+      blas::state().offers = 2;
+      blas::state().milliseconds = [&way](const blas::Call& call) {
+        return (call.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ? way.bias_and_gelu
+                : call.epilogue == CUBLASLT_EPILOGUE_BIAS        ? way.bias
+                                                                 : way.plain) -
+               kernel;  // which each piece of work takes
+      };
+      LinearShape shape{16, 16, 32, DType::bf16, Activation::gelu};
+      shape.math = math;
+      const auto plan = device_->plan(shape);
+      const std::string text = plan->description();
+      EXPECT_NE(text.find(way.text), std::string::npos) << text;
+      EXPECT_EQ(text.find("slower") == std::string::npos, way.calls[0] == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) << text;
+      plan->bind(tensor(DType::bf16, {32, 16}));
+      plan->refresh(*stream_);
+      calls().clear();
+      plan->forward(*stream_, {.x = tensor(DType::bf16, {16, 16}),
+                               .bias = tensor(DType::bf16, {32}),
+                               .pre_activation = tensor(DType::bf16, {16, 32}),
+                               .y = tensor(DType::bf16, {16, 32})});
+      std::vector<cublasLtEpilogue_t> epilogues;
+      for (const blas::Call& call : calls()) epilogues.push_back(static_cast<cublasLtEpilogue_t>(call.epilogue));
+      EXPECT_EQ(epilogues, way.calls);
+    }
+  }
+}
+
+TEST_F(CudaPlans, AProductWithBiasAndOwnGeluGiveTheSame) {
+  simt::gpu().clock_ms = 0;
   blas::state().offers = 2;
-  blas::state().epilogue_ms = 10;
+  blas::state().milliseconds = [](const blas::Call& call) {
+    return call.epilogue == CUBLASLT_EPILOGUE_BIAS ? 0.0 : 1.0;
+  };
+  for (const DType type : {DType::float32, DType::bf16, DType::fp16}) {
+    calls().clear();
+    compare(*device_, Op::linear_forward, type, [&](Lab& lab) {
+      const std::int64_t rows = 40, in = 24, out = 16;
+      const auto plan = lab.device.plan(LinearShape{rows, in, out, type, Activation::gelu});
+      plan->bind(lab.in(type, {out, in}, normal(out * in, 1)));
+      plan->refresh(*lab.stream);
+      if (lab.device.info().kind == DeviceKind::cuda) calls().clear();  // those of the search
+      plan->forward(*lab.stream, {.x = lab.in(type, {rows, in}, normal(rows * in, 2)),
+                                  .bias = lab.in(type, {out}, normal(out, 3)),
+                                  .pre_activation = lab.out("pre_activation", type, {rows, out}, 0),
+                                  .y = lab.out("y", type, {rows, out})});
+    });
+    ASSERT_EQ(calls().size(), 1u);
+    EXPECT_EQ(calls()[0].epilogue, CUBLASLT_EPILOGUE_BIAS);
+  }
+}
+
+// A library without the epilogue for GELU may have that for the bias, which saves a pass over the result.
+TEST_F(CudaPlans, WithoutTheEpilogueForGeluTheBiasIsOne) {
+  blas::state().refused_epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const auto plan = device_->plan(LinearShape{16, 16, 32, DType::bf16, Activation::gelu});
+  EXPECT_NE(plan->description().find("forward with bias and GELU: a product with bias ("), std::string::npos)
+      << plan->description();
+}
+
+TEST_F(CudaPlans, AnEpilogueThatIsSlowerThanOwnKernelsIsNotTaken) {
+  simt::gpu().clock_ms = 0;
+  blas::state().offers = 2;
+  blas::state().milliseconds = [](const blas::Call& call) {
+    return call.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 1.0 : 10.0;
+  };
   for (const Math math : {Math::standard, Math::fp8}) {
     LinearShape shape{16, 16, 32, DType::bf16, Activation::gelu};
     shape.math = math;

@@ -4,9 +4,7 @@
 #include <cublasLt.h>
 
 #include <bit>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "models/compute/formulas.hpp"
 #include "models/compute/fp8.hpp"
@@ -117,6 +115,7 @@ struct Problem {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !state().has_epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (o.epilogue == state().refused_epilogue) return CUBLAS_STATUS_NOT_SUPPORTED;
     if ((o.epilogue & 128u) != 0 && (o.aux_ld % 8 != 0 || o.aux_ld < static_cast<std::int64_t>(m()))) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
@@ -354,14 +353,17 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
                            p.o.transpose_b == CUBLAS_OP_T, p.a.ld, p.b.ld, p.d.ld, p.a.type, p.b.type, p.d.type,
                            p.o.compute, p.o.epilogue, scale, add, c_data == d_data, p.o.fast_sums != 0,
                            static_cast<std::uint32_t>(algorithm->data[3]), stream});
+  state().calls.back().algorithm = algorithm->data[0];
+  state().calls.back().a = a_data;
+  state().calls.back().b = b_data;
   // Descriptors are read now: a graph that holds the product outlives them.
-  const int code = tw::simt::enqueue(stream, [o = p.o, first = p.a, second = p.b, result = p.d, scale, a_data, b_data,
-                                              add, c_data, d_data, workspace, workspace_bytes] {
-    std::memset(workspace, 0xff, workspace_bytes);  // it is all there, and nothing in it is kept
-    if (o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && state().epilogue_ms > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(state().epilogue_ms));
-    multiply({o, first, second, result}, scale, a_data, b_data, add, c_data, d_data);
-  });
+  const int code =
+      tw::simt::enqueue(stream, [o = p.o, first = p.a, second = p.b, result = p.d, scale, a_data, b_data, add, c_data,
+                                 d_data, workspace, workspace_bytes, call = state().calls.back()] {
+        std::memset(workspace, 0xff, workspace_bytes);  // it is all there, and nothing in it is kept
+        if (state().milliseconds) tw::simt::take(state().milliseconds(call));
+        multiply({o, first, second, result}, scale, a_data, b_data, add, c_data, d_data);
+      });
   return code == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

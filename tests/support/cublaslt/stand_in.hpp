@@ -1,10 +1,11 @@
-// A made-up cuBLASLt that multiplies on the host, and what a test may ask of it. A program that is linked with it opens it
-// under the library's own name.
+// A made-up cuBLASLt that multiplies on the host, and what a test may ask of it. A program that is linked with it opens
+// it under the library's own name.
 #pragma once
 
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace tw::blas {
@@ -23,14 +24,18 @@ struct Call {
   bool fast_sums = false;
   std::uint32_t reductions = 0;  ///< schemes that its algorithm was allowed: the preference's mask
   cudaStream_t stream = nullptr;
+  std::uint64_t algorithm = 0;            ///< 1 is the first one offered
+  const void *a = nullptr, *b = nullptr;  ///< while it runs
 };
 
 struct State {
   std::vector<Call> calls;
-  bool has_epilogues = true;  ///< false: only plain products are offered
-  int epilogue_ms = 0;        ///< that a product takes longer for its epilogue
-  int offers = 1;             ///< algorithms for each question
-  int failing_offers = 0;     ///< the first of them do not run, but return
+  bool has_epilogues = true;           ///< false: only plain products are offered
+  std::uint32_t refused_epilogue = 0;  ///< one for which nothing is offered
+  /// What a product takes on the made-up clock (StandInGpu::clock_ms); called while it runs.
+  std::function<double(const Call&)> milliseconds;
+  int offers = 1;          ///< algorithms for each question
+  int failing_offers = 0;  ///< the first of them do not run, but return
   cublasStatus_t failing_status = CUBLAS_STATUS_NOT_SUPPORTED;
   cublasStatus_t create_status = CUBLAS_STATUS_SUCCESS;     ///< of cublasLtCreate
   cublasStatus_t heuristic_status = CUBLAS_STATUS_SUCCESS;  ///< of each question

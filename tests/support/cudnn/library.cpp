@@ -177,6 +177,7 @@ void execute(Handle* handle, const Node& plan, const Node& pack) {
   const std::shared_ptr<std::map<std::int64_t, float>> scalars = scalars_of(operations, memory);
   const int code = tw::simt::enqueue(handle->stream, [proposal = plan.proposal, operations, memory, scalars,
                                                       workspace] {
+    tw::simt::take(proposal.milliseconds);
     if (workspace) std::memset(workspace, 0xff, static_cast<std::size_t>(proposal.workspace_bytes));
     std::map<std::int64_t, void*> addresses = memory;
     for (auto& [uid, value] : *scalars) addresses[uid] = &value;

@@ -22,6 +22,7 @@ struct Proposal {
   std::int64_t workspace_bytes = 1000;
   std::int64_t bytes_each_score = 0;  ///< more, for each score of an attention's backward
   int run_status = 0;                 ///< of each run
+  double milliseconds = 0;            ///< of a run on the made-up clock (StandInGpu::clock_ms)
 };
 
 struct Run {

@@ -22,7 +22,7 @@ using tw::simt::Stream;
 using tw::simt::Work;
 
 struct Event {
-  std::chrono::steady_clock::time_point time;
+  double ms = 0;
   const Stream* captured = nullptr;  // the stream whose capture has recorded it last
 };
 /// A recorded graph, or one that can be launched.
@@ -260,7 +260,8 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (has_failed()) return done();
   of(event).captured = is_captured(stream) ? &of(stream) : nullptr;
   if (is_captured(stream)) return done();
-  of(event).time = std::chrono::steady_clock::now();
+  of(event).ms = gpu().clock_ms.value_or(
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count());
   poison();
   return done();
 }
@@ -269,8 +270,7 @@ cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t CUDARTAPI cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::chrono::duration<float, std::milli> elapsed = of(end).time - of(start).time;
-  *milliseconds = elapsed.count();
+  *milliseconds = static_cast<float>(of(end).ms - of(start).ms);
   return done(of(start).captured == nullptr && of(end).captured == nullptr ? cudaSuccess : cudaErrorCapturedEvent);
 }
 

@@ -21,7 +21,12 @@ void run(const Work& work) {
     gpu().fault = cudaErrorIllegalAddress;
     return;
   }
+  take(gpu().work_ms);
   work();
+}
+
+void take(double milliseconds) {
+  if (gpu().clock_ms) *gpu().clock_ms += milliseconds;
 }
 
 int enqueue(void* stream, Work work) {

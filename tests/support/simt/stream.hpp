@@ -22,6 +22,8 @@ struct Stream {
 __attribute__((visibility("default"))) int enqueue(void* stream, Work work);
 /// The same; throws ApiError, with `call` as the expression that failed.
 void enqueue_or_throw(void* stream, const char* call, Work work);
+/// Work that is being done takes so much longer on the made-up clock, where there is one (StandInGpu::clock_ms).
+__attribute__((visibility("default"))) void take(double milliseconds);
 /// One piece of work, as the device does it: may make the device fail (StandInGpu::failing_work).
 void run(const Work& work);
 

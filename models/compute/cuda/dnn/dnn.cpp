@@ -1,9 +1,8 @@
 #include "models/compute/cuda/dnn/dnn.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <functional>
 
+#include "models/compute/cuda/bench.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/error.hpp"
 
@@ -42,7 +41,7 @@ std::shared_ptr<Dnn> open(Context& context, std::string* why) {
       dnn.target = std::make_unique<Target>(dnn.library);
     } catch (const ApiError& error) {
       if (error.failure() == Failure::environment) throw;  // too little memory
-      TW_CHECK_DEVICE();  // one that has failed is not taken for a missing library
+      TW_CHECK_DEVICE();                                   // one that has failed is not taken for a missing library
       *why = error.what();
       return nullptr;
     }
@@ -52,78 +51,35 @@ std::shared_ptr<Dnn> open(Context& context, std::string* why) {
 
 namespace {
 
-/// Bytes of numbers in (−1, 1): power, and with it the clock, depends on values.
-std::vector<unsigned char> pattern(DType dtype, std::size_t bytes) {
-  std::vector<unsigned char> data(bytes);
-  std::uint32_t state = 12345;
-  for (std::size_t i = 0; i + size_of(dtype) <= bytes; i += size_of(dtype)) {
-    state = state * 1664525u + 1013904223u;
-    const float value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
-    if (dtype == DType::bf16) {
-      const bf16 rounded = to_bf16(value);
-      std::memcpy(&data[i], &rounded, sizeof rounded);
-    } else if (dtype == DType::fp16) {
-      const fp16 rounded = to_fp16(value);
-      std::memcpy(&data[i], &rounded, sizeof rounded);
-    } else {
-      std::memcpy(&data[i], &value, sizeof value);
-    }
-  }
-  return data;
-}
-
 /// Runs plans on tensors of its own.
 class Stopwatch {
  public:
-  Stopwatch(Context& context, const std::vector<Need>& needs, const std::vector<Operand>& scalars)
-      : device_(context.device()),
-        stream_(device_.create_stream()),
-        begin_(device_.create_event()),
-        end_(device_.create_event()),
-        operands_(scalars) {
+  Stopwatch(const std::vector<Need>& needs, const std::vector<Operand>& scalars) : operands_(scalars) {
     for (const Need& need : needs) {
-      const std::size_t bytes = static_cast<std::size_t>(need.dims.count()) * size_of(need.dtype);
-      buffers_.emplace_back(device_, bytes);
-      char* const data = static_cast<char*>(buffers_.back().data());
-      const std::vector<unsigned char> first = pattern(need.dtype, std::min<std::size_t>(bytes, 1 << 20));
-      device_.copy_from_host(*stream_, data, first.data(), first.size());
-      stream_->synchronize();  // before `first` goes
-      for (std::size_t done = first.size(); done < bytes;) {
-        const std::size_t more = std::min(done, bytes - done);
-        device_.copy(*stream_, data + done, data, more);
-        done += more;
-      }
-      operands_.push_back({need.uid, data});
+      operands_.push_back(
+          {need.uid, bench_.operand(cuda_type(need.dtype), static_cast<std::size_t>(need.dims.count()))});
     }
+    require_memory();
   }
 
-  double operator()(const std::shared_ptr<const ExecutionPlan>& plan) {
-    constexpr int rounds = 3, runs = 3;
-    const Buffer workspace(device_, plan->workspace_bytes());
+  float operator()(const std::shared_ptr<const ExecutionPlan>& plan) {
+    void* const workspace = bench_.workspace(plan->workspace_bytes());
+    require_memory();
     Runner runner(plan);
-    const auto run = [&] { runner.run(stream_->native(), operands_.data(), operands_.size(), workspace.data()); };
-    run();
-    double best = 0;
-    for (int round = 0; round < rounds; ++round) {
-      begin_->record(*stream_);
-      for (int i = 0; i < runs; ++i) run();
-      end_->record(*stream_);
-      const double seconds = end_->seconds_since(*begin_) / runs;
-      best = round == 0 ? seconds : std::min(best, seconds);
-    }
-    return best;
+    return bench_.milliseconds_of([&] { runner.run(bench_.stream(), operands_.data(), operands_.size(), workspace); });
   }
 
  private:
-  Device& device_;
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Event> begin_, end_;
+  void require_memory() const {
+    if (!bench_.is_complete()) throw Error(Failure::environment, "cuDNN: no memory to time engines in");
+  }
+
+  Bench bench_;
   std::vector<Operand> operands_;
-  std::vector<Buffer> buffers_;
 };
 
-/// Seconds of one run; throws Refused where the plan is one that does not run.
-using Timer = std::function<double(const std::shared_ptr<const ExecutionPlan>&)>;
+/// Milliseconds of one run; throws Refused where the plan is one that does not run.
+using Timer = std::function<float(const std::shared_ptr<const ExecutionPlan>&)>;
 
 /// What was wrong with candidates, each thing once.
 class Complaints {
@@ -146,7 +102,7 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
   Complaints complaints;
   for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
     std::shared_ptr<const ExecutionPlan> best;
-    double best_seconds = 0;
+    Fastest fastest;
     int tried = 0, compiled = 0;
     std::string refusal;
     const std::vector<Candidate> proposals = candidates(graph, mode, most_proposals, &refusal);
@@ -177,9 +133,9 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
       if (is_too_much(plan->workspace_bytes())) continue;
       if (!timer) return plan;
       try {
-        const double seconds = timer(plan);
+        const float milliseconds = timer(plan);
         compiled += candidate.compiled_at_run_time ? 1 : 0;
-        if (!best || seconds < best_seconds) best = std::move(plan), best_seconds = seconds;
+        if (fastest.takes(milliseconds)) best = std::move(plan);
         if (++tried == wish.most_plans) break;
       } catch (const Refused& error) {
         complaints.add(engine + "fails: " + error.what());
@@ -205,7 +161,7 @@ std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, c
   if (context.times_algorithms()) {
     std::unique_ptr<Stopwatch> stopwatch;
     try {
-      stopwatch = std::make_unique<Stopwatch>(context, needs, scalars);
+      stopwatch = std::make_unique<Stopwatch>(needs, scalars);
       found.plan = find_plan(graph, wish, std::ref(*stopwatch), &found.why);
     } catch (const Error& error) {
       if (error.failure() != Failure::environment) throw;

@@ -45,10 +45,11 @@ struct Wish {
   int most_compiled = 1;
 };
 
-/// Which engine runs a graph: the fastest of those that the heuristics propose, measured once by the device's own
-/// clock, on memory of its own that is given back at once; kept under `name`, a refusal too. Where that memory is not
-/// there, or nothing is to be measured, the first of them. Null where no engine obeys the wish; `why` then names what
-/// was wrong with the first few. Throws ApiError for what is no refusal of an engine.
+/// Which engine runs a graph: the first of those that the heuristics propose unless another is faster by more than
+/// noise (Fastest, bench.hpp). Measured once by the device's own clock, in memory of its own that is given back at
+/// once; kept under `name`, a refusal too. Where that memory is not there, or nothing is to be measured, the first of
+/// them. Null where no engine obeys the wish; `why` then names what was wrong with the first few. Throws ApiError for
+/// what is no refusal of an engine.
 std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
                                                    const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
                                                    const std::vector<Operand>& scalars, std::string* why);
