@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # check_kernels.sh ROOT RECORDS PROGRAM…: every __global__ function of models/compute/cuda, and every instance of it that is
 # compiled, was launched by a test on the CPU. RECORDS holds one file for each program run (simt.cpp), lines "ran NAME" or
-# "idle NAME"; files older than one of the programs are from another build.
+# "idle NAME"; files older than one of the programs are from another build. And a kernel whose row of occupancy.def assumes
+# several blocks on an SM demands them of the compiler, on every architecture.
 set -euo pipefail
 root=$(cd "$1" && pwd) records=$2
 shift 2
@@ -30,6 +31,15 @@ for source in "${sources[@]}"; do
   done
 done
 [ "$found" -gt 0 ] || problem "models/compute/cuda: no kernel was found"
+bounds=$(cat "${sources[@]}" | sed 's|//.*||' | tr -s '\n ' ' ')
+demanding=0
+while IFS=', ' read -r name _ blocks _; do
+  [ "$blocks" -gt 1 ] || continue
+  demanding=$((demanding + 1))
+  grep -qE "__launch_bounds__\([^)]*occupancy::$name\.blocks\) $name\(" <<<"$bounds" ||
+    problem "occupancy.def: $name assumes $blocks blocks on an SM, but its __launch_bounds__ does not demand them"
+done < <(sed -n 's/^TW_KERNEL(//p' "$root/models/compute/cuda/kernels/occupancy.def")
+[ "$demanding" -gt 0 ] || problem "occupancy.def: no kernel assumes several blocks on an SM"
 while IFS= read -r instance; do
   problem "no test launches $instance on the CPU"
 done < <(comm -13 <(printf '%s\n' "$ran") <(printf '%s\n' "$idle") | grep .)

@@ -165,7 +165,8 @@ struct Forward {
 };
 
 template <class T, int N>
-__global__ void __launch_bounds__(block_threads) batch_norm_forward_kernel(Columns c, Forward<T> a) {
+__global__ void __launch_bounds__(block_threads, occupancy::batch_norm_forward_kernel.blocks)
+    batch_norm_forward_kernel(Columns c, Forward<T> a) {
   const ColumnThread<N> me(c);
   if (me.width <= 0) return;
   const Floats<N> mean = load<N>(a.mean + me.column), factor = load<N>(a.factor + me.column),

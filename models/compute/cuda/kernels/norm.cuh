@@ -68,7 +68,8 @@ constexpr Index most_warp_blocks = 16 * occupancy::sms;
 /// A warp for each row, which takes rows w, w + warps, …; each lane holds up to `most` packs of it, and of gamma and
 /// beta. No warp waits for another.
 template <class T, bool centred, int most>
-__global__ void __launch_bounds__(warp_rows* warp_size) norm_forward_warp_kernel(NormForward<T> a) {
+__global__ void __launch_bounds__(warp_rows* warp_size, occupancy::norm_forward_warp_kernel.blocks)
+    norm_forward_warp_kernel(NormForward<T> a) {
   constexpr int n = width_of<T>, step = warp_size * n;
   const int first = static_cast<int>(threadIdx.x) % warp_size * n, width = static_cast<int>(a.width);
   Pack<T, n> gamma[most], beta[centred ? most : 1];
