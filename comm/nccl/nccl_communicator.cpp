@@ -61,7 +61,9 @@ class NcclCommunicator : public Communicator {
     try {
       patience_seconds_ = patience_seconds();
       mark_ = device.create_event();
-      side_stream_ = device.create_stream();  // makes the device the calling thread's current one, which NCCL takes
+      // Urgent: backward fills the GPUs, and a collective that waits for room on one of them holds up all ranks. This
+      // makes the device the calling thread's current one, which NCCL takes.
+      side_stream_ = device.create_urgent_stream();
       if (job.is_root()) TW_NCCL_CALL(library_->ncclGetUniqueId(&id));
     } catch (const std::exception& error) {  // the others are about to wait for the identity
       failure = error.what();

@@ -268,6 +268,9 @@ class Device {
   /// Whether calls return before their work is done, so that the host can enqueue steps ahead of it.
   virtual bool is_asynchronous() const { return info().kind == DeviceKind::cuda; }
   virtual std::unique_ptr<Stream> create_stream() = 0;
+  /// One whose work goes first where the device has priorities: blocks of it that wait take the place of those of other
+  /// streams as these end. Else like any other.
+  virtual std::unique_ptr<Stream> create_urgent_stream() { return create_stream(); }
   virtual std::unique_ptr<Event> create_event() = 0;
 
   // ---- graphs ----

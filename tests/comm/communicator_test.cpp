@@ -306,6 +306,13 @@ TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   }
 }
 
+TEST(Nccl, CollectivesBesideBackwardHaveAnUrgentStream) {
+  FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
+  const auto communicator = create_communicator("nccl", test_job(), gpu);
+  ASSERT_NE(communicator->side_stream(), nullptr);
+  EXPECT_EQ(communicator->side_stream(), gpu.urgent);
+}
+
 TEST(Nccl, ALibraryThatIsTooOldIsTold) {
   std::string why;
   EXPECT_NE(nccl::Library::open(&why), nullptr) << why;

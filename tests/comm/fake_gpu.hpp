@@ -50,6 +50,13 @@ class FakeGpu : public models::reference::ReferenceDevice {
     ReferenceDevice::do_add(stream, {seen(args.a), seen(args.b), seen(args.y)});
   }
   std::unique_ptr<models::Stream> create_stream() override { return std::make_unique<HostStream>(); }
+  /// The last urgent stream that was asked for.
+  const models::Stream* urgent = nullptr;
+  std::unique_ptr<models::Stream> create_urgent_stream() override {
+    std::unique_ptr<models::Stream> stream = create_stream();
+    urgent = stream.get();
+    return stream;
+  }
 
  private:
   // Beyond what user space has mapped (x86-64 and AArch64 with 48 bits).

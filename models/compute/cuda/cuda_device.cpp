@@ -44,9 +44,11 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 class CudaStream final : public Stream {
  public:
-  explicit CudaStream(int index) : index_(index) {
+  CudaStream(int index, bool is_urgent) : index_(index) {
     TW_CUDA(cudaSetDevice(index_));
-    TW_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    int least = 0, greatest = 0;  // as numbers the other way round: greatest is at most 0, the default's
+    TW_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    TW_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, is_urgent ? greatest : 0));
   }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -271,7 +273,8 @@ class CudaDevice final : public Device {
     peak_ = allocated_;
   }
 
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<CudaStream>(index_); }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<CudaStream>(index_, false); }
+  std::unique_ptr<Stream> create_urgent_stream() override { return std::make_unique<CudaStream>(index_, true); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_); }
 
   std::size_t arena_bytes() const override { return context_->workspace_bytes(); }

@@ -9,6 +9,7 @@
 #include "models/compute/error.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/simt/stream.hpp"
 
 namespace tw::test {
 
@@ -349,6 +350,12 @@ TEST_F(CudaPlans, WhatFp8CannotDoIsSaid) {
   EXPECT_EQ(device_->why_unsupported(Precision::tf32), "");
   EXPECT_NE(device_->why_unsupported(Precision::float32_bf16).find("tf32"), std::string::npos);
   EXPECT_EQ(device_->why_unsupported(Precision::fp16), "");
+}
+
+TEST_F(CudaPlans, AnUrgentStreamHasTheGreatestPriority) {
+  const auto priority = [](Stream& stream) { return static_cast<simt::Stream*>(stream.native())->priority; };
+  EXPECT_EQ(priority(*stream_), simt::least_priority);
+  EXPECT_EQ(priority(*device_->create_urgent_stream()), simt::greatest_priority);
 }
 
 TEST_F(CudaPlans, TooLittleMemoryIsNamed) {

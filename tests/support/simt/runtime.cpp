@@ -176,6 +176,17 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) 
   make<Stream>(stream);
   return done();
 }
+cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = tw::simt::least_priority;
+  *greatest = tw::simt::greatest_priority;
+  return done();
+}
+cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  if (has_failed()) return done();
+  make<Stream>(stream);
+  of(*stream).priority = priority;
+  return done();
+}
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
   if (is_captured(stream)) --captures;
   destroy<Stream>(stream);
@@ -205,7 +216,7 @@ cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapt
   if (has_failed()) return done();
   if (stream == nullptr) return done(cudaErrorStreamCaptureUnsupported);
   if (is_captured(stream)) return done(cudaErrorIllegalState);
-  of(stream) = {.capturing = true, .invalid = false, .recorded = {}};
+  of(stream).capturing = true;
   ++captures;
   return done();
 }
@@ -213,7 +224,9 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* gra
   *graph = nullptr;
   if (!is_captured(stream)) return done(cudaErrorIllegalState);
   --captures;
-  Stream ended = std::exchange(of(stream), {});
+  Stream next;
+  next.priority = of(stream).priority;
+  Stream ended = std::exchange(of(stream), std::move(next));
   if (has_failed()) return done();
   if (ended.invalid) return done(cudaErrorStreamCaptureInvalidated);
   make<Graph>(graph);

@@ -45,6 +45,8 @@ struct StandInGpu {
   double work_ms = 0;
 };
 StandInGpu& gpu();
+/// The priorities of its streams, as CUDA numbers them: the greatest is the lowest number.
+constexpr int least_priority = 0, greatest_priority = -5;
 
 /// Streams, events, graphs and blocks of page-locked memory that nobody has given back.
 long handles();

@@ -15,6 +15,7 @@ struct Stream {
   bool capturing = false;
   bool invalid = false;  ///< the capture: a call was made that a captured stream refuses
   std::vector<Work> recorded;
+  int priority = 0;  ///< lower numbers go first
 };
 
 /// Does or notes `work`; `stream` is a cudaStream_t of the stand-in, null for the default stream. Returns what CUDA's
