@@ -342,7 +342,8 @@ class Measurement {
       const auto& p = head;  // clang captures no structured binding with OpenMP
       if (const std::string* way = known_way(first); way && *way != classifier_way) continue;
       std::shared_ptr<models::ClassifierPlan> plan =
-          device_.plan(models::ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_});
+          device_.plan(models::ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_, 1.0f,
+                                               models::whole_tiles_of_classes(p.out_features)});
       plan->bind(view(weight_, {p.out_features, p.in_features}));
       plan->refresh(*stream_);
       Candidate whole{classifier_way,

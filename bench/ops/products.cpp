@@ -117,19 +117,21 @@ std::unique_ptr<Case> make_attention(models::Device& device, const models::Atten
   return made;
 }
 
-std::unique_ptr<Case> make_classifier(models::Device& device, const models::ClassifierShape& s) {
+std::unique_ptr<Case> make_classifier(models::Device& device, models::ClassifierShape s) {
+  s.reserved_classes = models::whole_tiles_of_classes(s.classes);  // as networks do
+  const models::Dims of_classes{s.classes, s.in_features}, of_all{s.reserved_classes, s.in_features};
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   std::shared_ptr<models::ClassifierPlan> plan = device.plan(s);
   models::ClassifierForwardBackward args;
-  const models::Tensor weight = c.tensor(s.dtype, {s.classes, s.in_features});
+  const models::Tensor weight = c.tensor(s.dtype, of_all).slice(0, of_classes);
   plan->bind(weight);
   plan->refresh(c.stream());
   args.x = c.tensor(s.dtype, {s.rows, s.in_features});
   args.targets = c.indices({s.rows}, s.classes);
   args.loss = c.float32({1});
   args.dx = c.tensor(s.dtype, {s.rows, s.in_features});
-  args.d_weight = c.float32({s.classes, s.in_features});
+  args.d_weight = c.float32(of_all).slice(0, of_classes);
   c.flops = 6.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.classes);
   c.bytes = bytes_of({args.x, weight, args.dx, args.d_weight});
   c.run = [&c, plan, args] { plan->forward_backward(c.stream(), args); };

@@ -381,8 +381,18 @@ struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = loss_weight ·
   DType dtype = DType::float32;
   Math math = Math::standard;
   float loss_weight = 1;        ///< above 0: what this loss counts in a sum of several
+  /// Rows of memory from the first one of W and of d_weight on, at least `classes`; 0: as many as classes. A device may
+  /// compute with all of them. Those of W behind `classes` are finite, and count in no result; those of d_weight are
+  /// left alone or become 0.
+  std::int64_t reserved_classes = 0;
   bool operator==(const ClassifierShape&) const = default;
 };
+/// ClassifierShape::reserved_classes for memory of one's own: whole tiles of 128 classes, because matrix libraries have
+/// slow kernels for odd extents; `classes` where that would be more than an eighth above.
+constexpr std::int64_t whole_tiles_of_classes(std::int64_t classes) {
+  const std::int64_t tiles = (classes + 127) / 128 * 128;
+  return tiles - classes <= classes / 8 ? tiles : classes;
+}
 struct ClassifierForwardBackward {
   Tensor x;                     // T (rows, in)
   Tensor targets;               // int32 (rows), in [0, classes)

@@ -210,9 +210,14 @@ ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : W
   const Check check(Op::classifier);
   check_positive(
       check, {{"shape.rows", shape.rows}, {"shape.in_features", shape.in_features}, {"shape.classes", shape.classes}});
-  check_counts({{shape.rows, shape.in_features}, {shape.rows, shape.classes}, {shape.classes, shape.in_features}});
+  const std::int64_t columns = std::max(shape.classes, shape.reserved_classes);
+  check_counts({{shape.rows, shape.in_features}, {shape.rows, columns}, {columns, shape.in_features}});
   if (!(shape.label_smoothing >= 0 && shape.label_smoothing < 1)) {
     check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));
+  }
+  if (shape.reserved_classes != 0 && shape.reserved_classes < shape.classes) {
+    check.fail("shape.reserved_classes", "0 or at least " + std::to_string(shape.classes),
+               std::to_string(shape.reserved_classes));
   }
   if (!(shape.loss_weight > 0)) check.fail("shape.loss_weight", "a value above 0", std::to_string(shape.loss_weight));
   check_dtype(check, shape.dtype);

@@ -12,12 +12,12 @@ class PooledHead final : public Block {
                                                  label_smoothing, storage(precision), math_beside_linear(precision)} {}
   std::string name() const override { return "head"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {{"fc.weight",
-             {shape_.classes, shape_.in_features},
-             normal(options_.stddev),
-             true,
-             false,
-             ParameterSpec::Export::as_is},
+    return {of_head({"fc.weight",
+                     {shape_.classes, shape_.in_features},
+                     normal(options_.stddev),
+                     true,
+                     false,
+                     ParameterSpec::Export::as_is}),
             {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
   }
   ActivationSpec output() const override { return {}; }
@@ -30,7 +30,9 @@ class PooledHead final : public Block {
     device_ = &device;
     weight_ = own[0];
     bias_ = own[1];
-    classifier_ = device.plan(shape_);
+    ClassifierShape shape = shape_;
+    shape.reserved_classes = weight_.spec.reserved_rows;
+    classifier_ = device.plan(shape);
     classifier_->bind(weight_.weight);
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }

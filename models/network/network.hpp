@@ -36,7 +36,16 @@ struct ParameterSpec {
   enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
   bool looked_up = false;  ///< its block reads rows by index, and no product multiplies it (another block's may)
   std::vector<NamedRows> exported_as{};  ///< the parts that the public definition splits it into; empty: one, `name`
+  /// Rows of memory from the first one on; 0: dims[0]. Those behind dims[0] are 0 and stay so, and are no parameters.
+  std::int64_t reserved_rows = 0;
 };
+
+/// The weight (classes, in) of an output head, with rows reserved so that its products are of whole tiles. The head's
+/// plan takes them as ClassifierShape::reserved_classes.
+inline ParameterSpec of_head(ParameterSpec spec) {
+  spec.reserved_rows = whole_tiles_of_classes(spec.dims[0]);
+  return spec;
+}
 
 /// A parameter where it lives: views of the flat buffers.
 struct Parameter {

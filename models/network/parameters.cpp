@@ -16,6 +16,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// Of the flat buffers that a parameter takes, without what aligns the next one.
+std::int64_t reserved_elements(const ParameterSpec& spec) {
+  return spec.reserved_rows == 0 ? spec.dims.count() : spec.dims.count() / spec.dims[0] * spec.reserved_rows;
+}
+
 std::int64_t statistic_elements(const std::vector<std::unique_ptr<Block>>& blocks) {
   std::int64_t count = 0;
   for (const auto& block : blocks) {
@@ -46,7 +51,7 @@ ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& bloc
     for (int index = static_cast<int>(specs.size()) - 1; index >= 0; --index) {
       const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
       entries.push_back({spec, count, block, index});
-      count += round_up(spec.dims.count(), align_elements);
+      count += round_up(reserved_elements(spec), align_elements);
       parameter_count += spec.dims.count();
     }
   }

@@ -1,4 +1,5 @@
 // The output head.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/devices.hpp"
@@ -16,6 +17,7 @@ struct Options {
   float smoothing = 0;
   Math math = Math::standard;
   float weight = 1;
+  std::int64_t reserved = 0;
 };
 
 /// The cuda device stores a row's logits as T, as frameworks do.
@@ -23,14 +25,17 @@ int logit_roundings(const Device& device) { return device.info().kind == DeviceK
 
 Case classifier(DType type, std::int64_t rows, std::int64_t in, std::int64_t classes, Options options) {
   return [=](Lab& lab) {
-    ClassifierShape shape{rows, in, classes, options.smoothing, type, options.math, options.weight};
+    ClassifierShape shape{rows, in, classes, options.smoothing, type, options.math, options.weight, options.reserved};
     const auto plan = lab.device.plan(shape);
     const double scale = 1 / std::sqrt(static_cast<double>(in));  // logits of standard deviation 1
-    plan->bind(lab.in(type, {classes, in}, normal(classes * in, 2, scale)));
+    // Behind the classes there are numbers like any others, which must not count.
+    const Dims of_classes{classes, in}, of_all{std::max(classes, options.reserved), in};
+    plan->bind(lab.in(type, of_all, normal(of_all.count(), 2, scale)).slice(0, of_classes));
     plan->refresh(*lab.stream);
     const auto gradient = [&](const char* name, const Dims& dims, double size) {
-      return options.accumulate ? lab.in_out(name, DType::float32, dims, normal(dims.count(), 7, size))
-                                : lab.out(name, DType::float32, dims);
+      return options.accumulate     ? lab.in_out(name, DType::float32, dims, normal(dims.count(), 7, size))
+             : options.reserved > 0 ? lab.in_out(name, DType::float32, dims, Floats(dims.count(), 0))
+                                    : lab.out(name, DType::float32, dims);
     };
     ClassifierForwardBackward args;
     args.x = lab.in(type, {rows, in}, normal(rows * in, 1));
@@ -42,7 +47,7 @@ Case classifier(DType type, std::int64_t rows, std::int64_t in, std::int64_t cla
     args.accumulate = options.accumulate;
     if (options.backward) {
       args.dx = lab.out("dx", type, {rows, in});
-      args.d_weight = gradient("d_weight", {classes, in}, 1e-2);
+      args.d_weight = gradient("d_weight", of_all, 1e-2).slice(0, of_classes);
       if (options.bias) args.d_bias = gradient("d_bias", {classes}, 1e-2);
     }
     plan->forward_backward(*lab.stream, args);
@@ -58,6 +63,19 @@ TEST_P(Classifier, FollowsReference) {
          {Options{}, Options{.bias = true, .smoothing = 0.1f}, Options{.bias = true, .accumulate = true},
           Options{.accumulate = true, .smoothing = 0.1f}, Options{.bias = true, .smoothing = 0.1f, .weight = 0.4f},
           Options{.bias = true, .backward = false}}) {
+      compare(device(), Op::classifier, dtype(), classifier(dtype(), s[0], s[1], s[2], options));
+    }
+  }
+}
+
+// Rows of memory behind the classes, which a device may compute with: what it adds to their gradient is 0.
+TEST_P(Classifier, ReservedClassesCountInNothing) {
+  TW_NEEDS(Op::classifier);
+  for (const Dims& s : {Dims{3, 17, 31, 32}, Dims{33, 64, 121, 128}, Dims{17, 33, 1000, 1024}, Dims{33, 24, 3, 200}}) {
+    SCOPED_TRACE(s.str());
+    for (const Options options :
+         {Options{.reserved = s[3]}, Options{.bias = true, .smoothing = 0.1f, .reserved = s[3]},
+          Options{.bias = true, .accumulate = true, .reserved = s[3]}, Options{.backward = false, .reserved = s[3]}}) {
       compare(device(), Op::classifier, dtype(), classifier(dtype(), s[0], s[1], s[2], options));
     }
   }

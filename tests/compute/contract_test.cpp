@@ -67,6 +67,10 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                  device().plan(ClassifierShape{1, 2, 3, 0, dtype(), Math::standard, 0});
                }),
                {"classifier", "loss_weight", "0"});
+  expect_names(usage_error([&] {
+                 device().plan(ClassifierShape{1, 2, 30, 0, dtype(), Math::standard, 1, 29});
+               }),
+               {"classifier", "reserved_classes", "29", "30"});
 }
 
 TEST(Dims, CountIsChecked) {

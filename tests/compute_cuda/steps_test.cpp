@@ -42,6 +42,16 @@ NetworkDescription bert_with_heads_of_8() {
   return network;
 }
 
+/// Nine classes more than a multiple of 8, and rows reserved up to 128.
+NetworkDescription gpt2_of_121_tokens() {
+  NetworkDescription network = micro_gpt2();
+  Gpt2Description shape = network.as<Gpt2Description>();
+  shape.vocabulary = 121;
+  network.name = "gpt2-micro-121-tokens";
+  network.shape = family::gpt2::shape(shape);
+  return network;
+}
+
 class Steps : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -79,8 +89,9 @@ class Steps : public testing::TestWithParam<Precision> {
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), llama_with_heads_of_8(), bert_with_heads_of_8(), micro_bert(), micro_dlrm(),
-        micro_resnet(true), micro_inception(), micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()}) {
+       {micro_gpt2(), gpt2_of_121_tokens(), micro_llama(), llama_with_heads_of_8(), bert_with_heads_of_8(),
+        micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception(), micro_custom_images(),
+        micro_custom_vectors(), micro_custom_tokens()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     if (GetParam() == Precision::fp8 && !rows_fit_fp8(network)) continue;
@@ -123,6 +134,30 @@ TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
           << step << ": " << got.gradient_norm << ", " << want.gradient_norm;
     }
   }
+}
+
+TEST_P(Steps, LeaveReservedRowsOfTheTokenTableZero) {
+  const NetworkDescription network = gpt2_of_121_tokens();
+  if (!can(network)) return;
+  TrainerConfig config = micro_config(network, GetParam());
+  config.accumulate = 2;
+  Trainer trainer(*device_, config);
+  for (int step = 0; step < 3; ++step) trainer.step({});
+  int tables = 0;
+  for (const Parameter& parameter : trainer.parameters()) {
+    if (parameter.spec.name != "wte.weight") continue;
+    ++tables;
+    ASSERT_EQ(parameter.spec.reserved_rows, 128);
+    const std::int64_t classes = parameter.spec.dims[0], width = parameter.spec.dims[1];
+    for (const Tensor& tensor : {parameter.weight, parameter.master, parameter.gradient}) {
+      for (const float value : values_of(*device_, tensor.slice(classes * width, {128 - classes, width})))
+        ASSERT_EQ(value, 0);
+      float sum = 0;
+      for (const float value : values_of(*device_, tensor)) sum += std::abs(value);
+      EXPECT_GT(sum, 0);
+    }
+  }
+  EXPECT_EQ(tables, 1);
 }
 
 // By which ParameterStore makes the weights.

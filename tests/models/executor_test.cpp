@@ -329,6 +329,33 @@ TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
   }
 }
 
+TEST(ParameterLayout, ReservesRowsOfHeadsThatAreNoParameters) {
+  EXPECT_EQ(whole_tiles_of_classes(50257), 50304);
+  EXPECT_EQ(whole_tiles_of_classes(128256), 128256);
+  EXPECT_EQ(whole_tiles_of_classes(30522), 30592);
+  EXPECT_EQ(whole_tiles_of_classes(1000), 1024);
+  EXPECT_EQ(whole_tiles_of_classes(113), 113) << "15 more are over an eighth";
+  EXPECT_EQ(whole_tiles_of_classes(19), 19);
+  NetworkDescription network = micro_gpt2();
+  Gpt2Description shape = network.as<Gpt2Description>();
+  shape.vocabulary = 121;
+  network.shape = family::gpt2::shape(shape);
+  const ParameterLayout layout(build_blocks(network, Precision::bf16, 1, 7));
+  EXPECT_EQ(layout.parameter_count, count_parameters(network));
+  bool found = false;
+  for (std::size_t i = 0; i < layout.entries.size(); ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[i];
+    if (entry.spec.name != "wte.weight") continue;
+    found = true;
+    EXPECT_EQ(entry.spec.dims, (Dims{121, 16}));
+    const std::int64_t next = i + 1 < layout.entries.size() ? layout.entries[i + 1].offset : layout.count;
+    EXPECT_EQ(next - entry.offset, 128 * 16);
+    const DecaySegment segment = layout.decay_segments(0.1f)[i];
+    EXPECT_EQ(segment.end - segment.begin, 121 * 16);
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(ParameterLayout, DividesIntoEqualShardsOfWholeLines) {
   for (const Case& c : cases()) {
     const auto blocks =

@@ -9,8 +9,10 @@
 // read and written once for each of hundreds of chunks, which takes ten times as long.
 //
 // Which algorithms cuBLASLt has goes by the extents, not by how far rows lie apart: at 50257 classes all three products
-// would run on kernels of GPUs two generations back, which load element by element. So the products are of the classes
-// up to a multiple of 8, and the few that are left have small ones of their own.
+// would run on kernels of GPUs two generations back, which load element by element. So the products are of all rows
+// that the shape reserves, which networks round up to whole tiles: the softmax ignores the logits behind the last
+// class, and their gradients are 0. Where that is no multiple of 8, the few classes behind one have small products of
+// their own.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -37,7 +39,10 @@ Index chunk_rows(const Context& context, const ClassifierShape& s, Index ld) {
   return std::min(s.rows, ((s.rows + chunks - 1) / chunks + row_step - 1) / row_step * row_step);
 }
 
-/// Classes [first, first + count).
+/// Of logits that are computed: all rows of memory that the weights have.
+Index columns_of(const ClassifierShape& s) { return std::max(s.classes, s.reserved_classes); }
+
+/// Classes [first, first + count), reserved ones among them.
 struct Classes {
   Index first, count;
   bool operator==(const Classes&) const = default;
@@ -59,9 +64,9 @@ class CudaClassifier final : public ClassifierPlan {
   CudaClassifier(Context& context, const ClassifierShape& shape)
       : ClassifierPlan(context.device(), shape),
         context_(context),
-        ld_((shape.classes + 63) / 64 * 64),
+        ld_((columns_of(shape) + 63) / 64 * 64),
         chunk_(chunk_rows(context, shape, ld_)),
-        parts_(parts_of(shape.classes)) {
+        parts_(parts_of(columns_of(shape))) {
     for (const Index rows : {chunk_, shape.rows % chunk_}) {
       if (rows == 0) continue;
       for (const Classes& part : parts_) {

@@ -73,7 +73,7 @@ class EmbeddingBlock final : public Block {
   std::vector<ParameterSpec> parameters() const override {
     const BertDescription& d = sizes_.d;
     const std::string prefix = "bert.embeddings.";
-    return {table(token_table, {d.vocabulary, d.width}),
+    return {of_head(table(token_table, {d.vocabulary, d.width})),
             table(prefix + "position_embeddings.weight", {d.max_seq, d.width}),
             table(prefix + "token_type_embeddings.weight", {d.segments, d.width}),
             vector_of(prefix + "LayerNorm.weight", d.width, 1), vector_of(prefix + "LayerNorm.bias", d.width, 0)};
@@ -302,7 +302,8 @@ class Heads final : public Block {
     const Math by = math_beside_linear(sizes_.precision);  // fp8 wants rows by 16
     transform_ = own_.linear({masked, c, c, sizes_.dtype, Activation::none, by}, transform);
     pooler_ = own_.linear({sizes_.batch, c, c, sizes_.dtype, Activation::none, by}, pooler);
-    decoder_ = device.plan(ClassifierShape{masked, c, sizes_.d.vocabulary, 0, sizes_.dtype, by});
+    decoder_ =
+        device.plan(ClassifierShape{masked, c, sizes_.d.vocabulary, 0, sizes_.dtype, by, 1, table_.spec.reserved_rows});
     decoder_->bind(table_.weight);
     next_sentence_ = device.plan(ClassifierShape{sizes_.batch, c, 2, 0, sizes_.dtype, by});
     next_sentence_->bind(own_.weight(next_sentence));

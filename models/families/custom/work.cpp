@@ -348,7 +348,7 @@ class Loss final : public Known {
  public:
   using Known::Known;
   std::vector<ParameterSpec> parameters() const override {
-    std::vector<ParameterSpec> specs = {matrix(".weight", {o_.out.channels, in_.channels}, 0.02)};
+    std::vector<ParameterSpec> specs = {of_head(matrix(".weight", {o_.out.channels, in_.channels}, 0.02))};
     if (o_.bias) specs.push_back(vector_of(".bias", 0));
     return specs;
   }
@@ -364,7 +364,7 @@ class Loss final : public Known {
  private:
   void build_plans(Device& device) override {
     plan_ = device.plan(ClassifierShape{rows(), in_.channels, o_.out.channels, o_.label_smoothing, dtype(),
-                                        math_beside_linear(batch_.precision)});
+                                        math_beside_linear(batch_.precision), 1, own_[0].spec.reserved_rows});
     plan_->bind(weight(0));
   }
   std::shared_ptr<ClassifierPlan> plan_;

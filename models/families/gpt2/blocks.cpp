@@ -39,7 +39,7 @@ class EmbeddingBlock final : public Block {
   explicit EmbeddingBlock(const Gpt2Sizes& sizes) : sizes_(sizes) {}
   std::string name() const override { return "embedding"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {table("wte.weight", {sizes_.vocabulary, sizes_.width}, init_stddev),
+    return {of_head(table("wte.weight", {sizes_.vocabulary, sizes_.width}, init_stddev)),
             table("wpe.weight", {sizes_.max_seq, sizes_.width}, 0.01)};
   }
   ActivationSpec output() const override { return {"embedding", sizes_.rows_by(sizes_.width), sizes_.dtype}; }
@@ -231,7 +231,7 @@ class Gpt2Head final : public Block {
     beta_ = own[1];
     table_ = shared[0];
     classifier_ = device.plan(ClassifierShape{sizes_.rows(), sizes_.width, sizes_.vocabulary, 0, sizes_.dtype,
-                                              math_beside_linear(sizes_.precision)});
+                                              math_beside_linear(sizes_.precision), 1, table_.spec.reserved_rows});
     classifier_->bind(table_.weight);
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }

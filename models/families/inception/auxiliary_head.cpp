@@ -33,12 +33,12 @@ std::vector<ParameterSpec> AuxiliaryHead::parameters() const {
   std::vector<ParameterSpec> specs = layers_.parameters();
   const std::string fc = std::string(prefix) + "fc";
   const auto as_is = ParameterSpec::Export::as_is;
-  specs.push_back({fc + ".weight",
-                   {classifier_shape_.classes, classifier_shape_.in_features},
-                   normal(classifier_stddev),
-                   true,
-                   false,
-                   as_is});
+  specs.push_back(of_head({fc + ".weight",
+                           {classifier_shape_.classes, classifier_shape_.in_features},
+                           normal(classifier_stddev),
+                           true,
+                           false,
+                           as_is}));
   specs.push_back({fc + ".bias", {classifier_shape_.classes}, constant(0), false, false, as_is});
   return specs;
 }
@@ -67,7 +67,9 @@ void AuxiliaryHead::build(Device& device, const std::vector<Parameter>& own, std
   layers_.build(device, own, first_parameter, statistics, first_statistic);
   weight_ = own[own.size() - 2];
   bias_ = own[own.size() - 1];
-  classifier_ = device.plan(classifier_shape_);
+  ClassifierShape shape = classifier_shape_;
+  shape.reserved_classes = weight_.spec.reserved_rows;
+  classifier_ = device.plan(shape);
   classifier_->bind(weight_.weight);
 }
 

@@ -69,13 +69,14 @@ class EmbeddingBlock final : public Block {
   explicit EmbeddingBlock(const Sizes& sizes) : sizes_(sizes) {}
   std::string name() const override { return "embedding"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {{token_table,
-             {sizes_.d.vocabulary, sizes_.d.width},
-             normal(init_stddev),
-             true,
-             false,
-             ParameterSpec::Export::as_is,
-             true}};
+    const ParameterSpec table{token_table,
+                              {sizes_.d.vocabulary, sizes_.d.width},
+                              normal(init_stddev),
+                              true,
+                              false,
+                              ParameterSpec::Export::as_is,
+                              true};
+    return {sizes_.d.tied_head ? of_head(table) : table};
   }
   ActivationSpec output() const override { return {"embedding", sizes_.rows_by(sizes_.d.width), sizes_.dtype}; }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
@@ -253,7 +254,7 @@ class Head final : public Block {
   std::vector<ParameterSpec> parameters() const override {
     std::vector<ParameterSpec> own = {norm_weight("model.norm.weight", sizes_.d.width)};
     if (!sizes_.d.tied_head)
-      own.push_back(matrix("lm_head.weight", {sizes_.d.vocabulary, sizes_.d.width}, init_stddev));
+      own.push_back(of_head(matrix("lm_head.weight", {sizes_.d.vocabulary, sizes_.d.width}, init_stddev)));
     return own;
   }
   std::vector<std::string> shared_parameters() const override {
@@ -272,7 +273,7 @@ class Head final : public Block {
     gamma_ = own[0];
     weight_ = sizes_.d.tied_head ? shared[0] : own[1];
     classifier_ = device.plan(ClassifierShape{sizes_.rows(), sizes_.d.width, sizes_.d.vocabulary, 0, sizes_.dtype,
-                                              math_beside_linear(sizes_.precision)});
+                                              math_beside_linear(sizes_.precision), 1, weight_.spec.reserved_rows});
     classifier_->bind(weight_.weight);
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }

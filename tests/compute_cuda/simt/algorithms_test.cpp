@@ -253,6 +253,24 @@ TEST_F(CudaPlans, ProductsOfTheHeadAreOfMultiplesOf8ButForAFewClasses) {
   }
 }
 
+TEST_F(CudaPlans, ProductsOfTheHeadAreOfAllReservedClasses) {
+  const std::int64_t rows = 128, in = 16, classes = 2105, reserved = whole_tiles_of_classes(classes);
+  EXPECT_EQ(reserved, 2176);
+  const auto plan = device_->plan(ClassifierShape{rows, in, classes, 0, DType::bf16, Math::standard, 1, reserved});
+  plan->bind(tensor(DType::bf16, {reserved, in}).slice(0, {classes, in}));
+  plan->refresh(*stream_);
+  calls().clear();
+  plan->forward_backward(*stream_, {.x = tensor(DType::bf16, {rows, in}),
+                                    .targets = tensor(DType::int32, {rows}),
+                                    .loss = tensor(DType::float32, {1}),
+                                    .dx = tensor(DType::bf16, {rows, in}),
+                                    .d_weight = tensor(DType::float32, {reserved, in}).slice(0, {classes, in})});
+  ASSERT_EQ(calls().size(), 3u);
+  for (const blas::Call& call : calls())
+    EXPECT_EQ(static_cast<std::int64_t>(call.m * call.n * call.k), rows * in * reserved);
+  EXPECT_EQ(calls()[2].beta, 0) << "the gradient of reserved classes is overwritten, by 0";
+}
+
 TEST_F(CudaPlans, PartsOfASumAreAddedInFloat32) {
   for (const DType type : {DType::float32, DType::bf16, DType::fp16}) {
     calls().clear();
