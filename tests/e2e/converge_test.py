@@ -43,6 +43,10 @@ class Converge(Case):
         self.reach("llama-tiny", "markov_llama")
         self.assertIn("markov_llama: excess loss ≤ 0.1 nats over a floor of 1.218,", self.shown())
 
+    def test_clicks_with_tables_on_two_ranks_reach_their_target(self):
+        self.reach("dlrm-tiny", "clicks")
+        self.assertIn("clicks: held-out error ≤ 0.1, the best possible is 0.07447,", self.shown())
+
     def test_a_task_reaches_its_target_in_bf16(self):
         refused = run("--model", "resnet-tiny", "--precision", "bf16", "--export-step", self.folder / "step")
         if refused.returncode == 3:
@@ -52,7 +56,7 @@ class Converge(Case):
 
     def test_ranks_share_the_evaluation(self):
         # Targets that the first evaluations show: the runs are short.
-        for model, target, global_batch in (("gpt2-tiny", 1.5, 32),):
+        for model, target, global_batch in (("gpt2-tiny", 1.5, 32), ("dlrm-tiny", 0.18, 512)):
             losses = []
             for ranks in (1, 2):
                 out = self.folder / f"{model}-np{ranks}"
@@ -64,6 +68,11 @@ class Converge(Case):
             for one, two in zip(*losses):
                 # Gradients summed in another order, amplified from step to step.
                 self.assertLess(abs(one - two) / one, 1e-3, losses)
+
+    def test_ranks_that_do_not_divide_the_held_out_samples_are_refused(self):
+        process = run("--model", "dlrm-tiny", "--target", "default", "--micro-batch", 32, "--accumulate", 1, "--out", self.out, ranks=3)
+        self.assertEqual(process.returncode, 2, process.stdout + process.stderr)
+        self.assertIn("micro-batch 32 × 3 ranks do not divide the 8192 held-out samples of the task clicks", " ".join(process.stderr.split()))
 
     def test_a_signal_between_seeds_and_the_same_line_again(self):
         """A point that was not finished leaves nothing but a word about it; the next launch trains it with all its seeds."""
