@@ -43,6 +43,15 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
   return *task;
 }
 
+/// Throws UsageError for an error that not even the best classifier has.
+void check_target(const Point& point) {
+  if (point.task->metric != models::TaskDescription::Metric::error) return;
+  if (const double floor = models::exact_floor(point.network, point.seq_len); point.task->target <= floor)
+    throw bad_value("target", fmt::format("{}", point.task->target),
+                    fmt::format("must be above {:.4g}, the error of the best classifier of the task {}", floor,
+                                point.task->name));
+}
+
 /// A list of seeds in the order of the axes as written, counted ones by the points' names: no two runs share one.
 void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (!target.seeds.empty()) {
@@ -313,7 +322,7 @@ Point make_point(const Choice& choice, const RunSettings& settings, int job_rank
   if (target) point.task = task_for(choice.model, choice.layers, *target);
   set_seq_len(point, choice);
   set_batch(point, choice);
-  if (point.task) check_evaluation(point);
+  if (point.task) check_target(point), check_evaluation(point);
   point.id = point_id(point);
   return point;
 }

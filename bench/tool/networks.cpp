@@ -43,16 +43,16 @@ int weight_bytes(const std::string& precision) {
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-Json sizes_of(const models::NetworkDescription& network) {
-  Json sizes = Json::object();
+Json json_of(const std::vector<models::Fact>& facts) {
+  Json all = Json::object();
   const auto json = [](const auto& value) -> Json {
     if constexpr (std::is_same_v<decltype(value), const float&>)
       return decimal(value);
     else
       return value;
   };
-  for (const models::Fact& fact : network.shape->sizes()) sizes[fact.name] = std::visit(json, fact.value);
-  return sizes;
+  for (const models::Fact& fact : facts) all[fact.name] = std::visit(json, fact.value);
+  return all;
 }
 
 Json json_of(const models::TaskDescription& t) {
@@ -88,8 +88,10 @@ void print_models(bool json) {
     const std::int64_t parameters = models::count_parameters(network);
     const double flops = models::model_flops_per_sample(network, network.default_seq_len);
     Json entry = {{"name", network.name},
+                  {"family", network.shape->family()},
                   {"shape", network.shape->summary()},
-                  {"sizes", sizes_of(network)},
+                  {"sizes", json_of(network.shape->sizes())},
+                  {"constants", json_of(network.shape->constants())},
                   {"parameters", parameters},
                   {"model_flops_per_sample", flops}};
     entry["seq_len"] = network.has_sequence() ? Json(network.default_seq_len) : Json();

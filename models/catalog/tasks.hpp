@@ -10,11 +10,12 @@
 namespace tw::models {
 
 struct TaskDescription {
-  /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images classified wrongly.
+  /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images or clicks
+  /// that are classified wrongly.
   enum class Metric { excess_loss, error };
   std::string name;               ///< "markov"
   std::string model;              ///< of the catalog
-  std::int64_t seq_len = 0;       ///< 0: images
+  std::int64_t seq_len = 0;       ///< 0: no sequences
   std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
   // The schedule (models/optimizers/optimizer.hpp); all else of the optimizer is the network's published recipe.
   double learning_rate = 0, final_learning_rate_share = 0;

@@ -60,7 +60,7 @@ inline constexpr std::array name_list<Method> = {"", "counter", "integrated_powe
 /// What runs to a target are measured by.
 enum class TargetMetric {
   excess_loss,  ///< held-out loss less the target's floor, nats a token
-  error,        ///< share of images wrong
+  error,        ///< share of held-out samples that are misclassified
 };
 template <>
 inline constexpr std::array name_list<TargetMetric> = {"excess_loss", "error"};

@@ -2,9 +2,9 @@
 """Trains the tasks to their targets in JAX, float32, over several seeds, and writes the curves that runs are compared with.
 
 FILE of --tasks is what `trainwatt models --json` prints: tasks, shapes and schedules come from there, the arithmetic and the
-rest of the recipe from the modules beside this one, which were written from the papers. Data come from the same distributions with
-other random numbers (sources.py). A run continues for another quarter of its steps after reaching the target, so that its curve
-also covers slightly stricter targets.
+rest of the recipe from the modules beside this one, which were written from the papers. Data and first weights come from the same
+distributions with other random numbers (sources.py, initial.py). A run continues for another quarter of its steps after reaching
+the target, so that its curve also covers slightly stricter targets.
 """
 
 import argparse
@@ -14,12 +14,16 @@ import math
 import sys
 import time
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+import dlrm
 import gpt2
+import initial
+import llama
 import resnet
 import rules
 import sources
@@ -30,64 +34,32 @@ class Float32(Exact):
     dtype = jnp.float32
 
 
-def gpt2_weights(shape, rng):
-    """Radford et al. 2019, as released: normal(0.02), positions normal(0.01); projections into the residual stream smaller
-    by √(2·layers), as the paper has it."""
-    width, layers = shape["width"], shape["layers"]
-    weights = {}
-
-    def matrix(name, rows, columns, scale=1.0):
-        weights[name] = rng.normal(0, 0.02 * scale, (rows, columns))
-
-    def linear(name, inputs, outputs, scale=1.0):
-        matrix(name + ".weight", inputs, outputs, scale)
-        weights[name + ".bias"] = np.zeros(outputs)
-
-    def norm(name):
-        weights[name + ".weight"], weights[name + ".bias"] = np.ones(width), np.zeros(width)
-
-    matrix("wte.weight", shape["vocabulary"], width)
-    matrix("wpe.weight", shape["max_seq"], width, 0.5)
-    residual = 1 / math.sqrt(2 * layers)
-    for layer in range(layers):
-        h = f"h.{layer}."
-        norm(h + "ln_1")
-        linear(h + "attn.c_attn", width, 3 * width)
-        linear(h + "attn.c_proj", width, width, residual)
-        norm(h + "ln_2")
-        linear(h + "mlp.c_fc", width, 4 * width)
-        linear(h + "mlp.c_proj", 4 * width, width, residual)
-    norm("ln_f")
-    return weights
+class Family(NamedTuple):
+    """What a family of networks needs to be trained here. A task of another network of it needs nothing more."""
+    loss: Callable  # (weights, batch, shape, arithmetic): see the modules
+    weights: Callable  # (shape, rng)
+    source: Callable  # (shape, task): data and floor
+    has_batch_norm: bool = False
 
 
-def resnet_weights(shape, rng):
-    """torchvision's: convolutions by He et al. (arXiv 1502.01852, fan-out), the classifier by Goyal et al. (arXiv 1706.02677)."""
-    weights = {}
+def tokens(shape, task):
+    return sources.Tokens(shape["vocabulary"], task["seq_len"])
 
-    def convolution(name, inputs, outputs, kernel):
-        weights[name + ".weight"] = rng.normal(0, math.sqrt(2 / (outputs * kernel**2)), (outputs, inputs, kernel, kernel))
 
-    def norm(name, channels):
-        weights[name + ".weight"], weights[name + ".bias"] = np.ones(channels), np.zeros(channels)
+def gratings(shape, task):
+    return sources.Gratings(shape["image_size"], shape["image_channels"], shape["classes"])
 
-    inputs, width = shape["stem_width"], shape["stem_width"]
-    convolution("conv1", shape["image_channels"], width, shape["stem_kernel"])
-    norm("bn1", width)
-    for stage, blocks in enumerate(shape["blocks"], 1):
-        for block in range(blocks):
-            name = f"layer{stage}.{block}"
-            for index, (rows, columns, kernel) in enumerate(((inputs, width, 1), (width, width, 3), (width, 4 * width, 1)), 1):
-                convolution(f"{name}.conv{index}", rows, columns, kernel)
-                norm(f"{name}.bn{index}", columns)
-            if block == 0:
-                convolution(f"{name}.downsample.0", inputs, 4 * width, 1)
-                norm(f"{name}.downsample.1", 4 * width)
-            inputs = 4 * width
-        width *= 2
-    weights["fc.weight"] = rng.normal(0, 0.01, (shape["classes"], inputs))
-    weights["fc.bias"] = np.zeros(shape["classes"])
-    return weights
+
+def clicks(shape, task):
+    return sources.Clicks(shape["table_rows"], shape["dense_features"], shape["hot"])
+
+
+FAMILIES = {
+    "dlrm": Family(dlrm.loss, initial.dlrm, clicks),
+    "gpt2": Family(gpt2.loss, initial.gpt2, tokens),
+    "llama": Family(llama.loss, initial.llama, tokens),
+    "resnet": Family(resnet.loss, initial.resnet, gratings, has_batch_norm=True),
+}
 
 
 def learning_rate(recipe, step):
@@ -107,14 +79,13 @@ class Unread(dict):
 
 
 @functools.cache
-def functions(is_tokens, shape_json):
+def functions(family, shape_json, metric):
     """The jitted step and evaluation of a network; compiled once for each micro-batch."""
-    shape = json.loads(shape_json)
-    network = gpt2 if is_tokens else resnet
-    o = network.OPTIMIZER
+    shape, rule = json.loads(shape_json), rules.OF_KIND[family]
+    o = rule.OPTIMIZER
 
     def objective(weights, group):
-        return network.loss(weights, dict(group, buffers=Unread(), relu={}), shape, Float32())
+        return FAMILIES[family].loss(weights, dict(group, buffers=Unread(), relu={}), shape, Float32())
 
     def mean_loss(weights, groups):  # of all micro-batches of a step
         return jax.vmap(lambda w, group: objective(w, group)[0], (None, 0))(weights, groups).mean()
@@ -126,7 +97,7 @@ def functions(is_tokens, shape_json):
         clip = jnp.minimum(1.0, o["clip_norm"] / norm) if o["clip_norm"] > 0 else 1.0
         new = ({}, {}, {})
         for name, w in weights.items():
-            g, decay = gradients[name] * clip, o["weight_decay"] * w if network.is_decayed(name) else 0.0
+            g, decay = gradients[name] * clip, o["weight_decay"] * w if rule.is_decayed(name) else 0.0
             if o["kind"] == "adamw":
                 m = o["beta1"] * first[name] + (1 - o["beta1"]) * g
                 v = o["beta2"] * second[name] + (1 - o["beta2"]) * g * g
@@ -140,7 +111,10 @@ def functions(is_tokens, shape_json):
 
     def one(weights, group):
         loss, extra = objective(weights, group)
-        return loss if is_tokens else (extra["logits"].argmax(-1) != group["labels"]).mean()
+        if metric == "excess_loss":
+            return loss
+        logits = extra["logits"]  # of each class, or one of a click
+        return ((logits.argmax(-1) if logits.ndim > 1 else logits > 0) != group["labels"]).mean()
 
     @jax.jit
     def evaluate(weights, groups):
@@ -152,23 +126,18 @@ def functions(is_tokens, shape_json):
 class Training:
     """One network's weights, optimizer state and data, in float32."""
 
-    def __init__(self, task, shape, recipe, micro_batch, seed):
-        self.task, self.recipe, self.micro_batch = task, recipe, micro_batch
-        self.network = gpt2 if task["metric"] == "excess_loss" else resnet
-        is_tokens = self.network is gpt2
+    def __init__(self, task, family, shape, micro_batch, seed):
+        self.task, self.micro_batch = task, micro_batch
         rng = np.random.default_rng([seed, 0])
-        source = (sources.Tokens(shape["vocabulary"], task["seq_len"]) if is_tokens
-                  else sources.Gratings(shape["image_size"], shape["image_channels"], shape["classes"]))
-        self.source = source.drawn(rng)
+        self.source = FAMILIES[family].source(shape, task).drawn(rng)
         self.rng = np.random.default_rng([seed, 1])
-        weights = (gpt2_weights if is_tokens else resnet_weights)(shape, rng)
-        self.weights = {name: jnp.asarray(value, jnp.float32) for name, value in weights.items()}
+        self.weights = {name: jnp.asarray(value, jnp.float32) for name, value in FAMILIES[family].weights(shape, rng).items()}
         self.first = {name: jnp.zeros_like(value) for name, value in self.weights.items()}
         self.second = {name: jnp.zeros_like(value) for name, value in self.weights.items()}
         held_out = self.source.batch(np.random.default_rng([seed, 2]), task["held_out_samples"], held_out=True)
         self.held_out = self.groups(held_out)
         self.done = 0
-        self.step_function, self.evaluate_function = functions(is_tokens, json.dumps(shape))
+        self.step_function, self.evaluate_function = functions(family, json.dumps(shape), task["metric"])
 
     def groups(self, batch):
         """Batch norm sees one micro-batch at a time: (groups, micro_batch, …)."""
@@ -176,14 +145,14 @@ class Training:
 
     def step(self):
         groups = self.groups(self.source.batch(self.rng, self.task["global_batch"]))
-        rate = np.float32(learning_rate(self.recipe, self.done))
+        rate = np.float32(learning_rate(self.task["optimizer"], self.done))
         self.done += 1
         self.weights, self.first, self.second = self.step_function(self.weights, self.first, self.second, groups, rate,
                                                                    np.float32(self.done))
 
     def metric(self):
         value = float(self.evaluate_function(self.weights, self.held_out))
-        return value - self.source.floor if self.network is gpt2 else value
+        return value - self.source.floor if self.task["metric"] == "excess_loss" else value
 
 
 def curve(training):
@@ -212,9 +181,10 @@ def main():
     for task in catalog["tasks"]:
         if arguments.task and task["name"] not in arguments.task.split(","):
             continue
-        shape = next(model["sizes"] for model in catalog["models"] if model["name"] == task["model"])
+        model = next(model for model in catalog["models"] if model["name"] == task["model"])
+        family, shape = model["family"], {**model["sizes"], **model["constants"]}
         global_batch = task["global_batch"]
-        if task["metric"] == "excess_loss":
+        if not FAMILIES[family].has_batch_norm:
             sizes = [global_batch]  # nothing in this network sees more than one sample
         elif arguments.micro_batch:
             sizes = [int(size) for size in arguments.micro_batch.split(",")]
@@ -225,16 +195,16 @@ def main():
             curves = []
             for seed in range(1, arguments.seeds + 1):
                 began = time.monotonic()
-                training = Training(task, shape, task["optimizer"], size, seed)
+                training = Training(task, family, shape, size, seed)
                 curves.append(curve(training))
                 first = next((i for i, value in enumerate(curves[-1], 1) if value <= task["target"]), None)
                 print(f"{task['name']} micro-batch {size} seed {seed}: "
                       f"{'not reached' if first is None else first * task['evaluation_interval']} steps, "
                       f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-            runs.append({"micro_batch": None if task["metric"] == "excess_loss" else size, "curves": curves})
+            runs.append({"micro_batch": size if FAMILIES[family].has_batch_norm else None, "curves": curves})
             document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
                                                    "held_out_samples", "evaluation_interval")}
-            document["optimizer"] = {"kind": (rules.Gpt2 if training.network is gpt2 else rules.ResNet).OPTIMIZER["kind"], **task["optimizer"]}
+            document["optimizer"] = {"kind": rules.OF_KIND[family].OPTIMIZER["kind"], **task["optimizer"]}
             document["parameters"] = sum(weight.size for weight in training.weights.values())
             document["framework"] = f"JAX {jax.__version__}, float32, CPU"
             document["runs"] = runs

@@ -70,3 +70,40 @@ class Gratings:
         if not held_out:
             label = np.where(rng.uniform(size=count) < self.LABEL_NOISE, rng.integers(self.classes, size=count), label)
         return {"images": images.astype(np.float32), "labels": label}
+
+
+class Clicks:
+    """Label y = ±1. D dense features y·m/√D + standard normal noise. Each index chooses a pair of rows of its table by a power law:
+    octave L of the ranks, [2^L − 1, 2^{L+1} − 1), with a weight of (ranks there)·2^{−1.05·L}, uniform within; one row of a pair
+    votes for y = +1, the other one against it, and a vote is wrong with probability q."""
+
+    SIGNAL, WRONG_VOTE, EXPONENT = 0.75, 0.35, 1.05
+
+    def __init__(self, table_rows, dense_features, hot):
+        self.pairs, self.dense_features, self.hot = [rows // 2 for rows in table_rows], dense_features, hot
+        votes, m, q = len(table_rows) * hot, self.SIGNAL, self.WRONG_VOTE
+        say = math.log((1 - q) / q)  # of one vote, in the log-likelihood ratio 2·m·g + (k − (n − k))·say of k votes for a click
+        self.floor = sum(math.comb(votes, k) * (1 - q) ** k * q ** (votes - k)
+                         * math.erfc((m + (2 * k - votes) * say / (2 * m)) / math.sqrt(2)) / 2 for k in range(votes + 1))
+
+    def drawn(self, rng):
+        self.chosen, self.pair_of_rank, self.row_for = [], [], []
+        for pairs in self.pairs:
+            octave = np.floor(np.log2(np.arange(1, pairs + 1)))
+            share = 2.0 ** (-self.EXPONENT * octave)
+            self.chosen.append(np.cumsum(share / share.sum()))
+            self.pair_of_rank.append(rng.permutation(pairs))
+            self.row_for.append(rng.integers(2, size=pairs))  # which row of each pair votes for a click
+        return self
+
+    def batch(self, rng, count, held_out=False):
+        label = rng.integers(2, size=count)
+        signal = (2 * label - 1)[:, None] * self.SIGNAL / math.sqrt(self.dense_features)
+        dense = signal + rng.normal(size=(count, self.dense_features))
+        indices = np.empty((count, len(self.pairs), self.hot), np.int64)
+        for table, pairs in enumerate(self.pairs):
+            rank = np.minimum(np.searchsorted(self.chosen[table], rng.uniform(size=(count, self.hot)), side="right"), pairs - 1)
+            pair = self.pair_of_rank[table][rank]
+            votes_for = label[:, None] ^ (rng.uniform(size=(count, self.hot)) < self.WRONG_VOTE)
+            indices[:, table] = 2 * pair + np.where(votes_for == 1, self.row_for[table][pair], 1 - self.row_for[table][pair])
+        return {"dense": dense.astype(np.float32), "indices": indices, "labels": label}

@@ -109,8 +109,10 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
       EXPECT_NEAR(got.loss, want.loss, limit() * want.loss) << step;
       EXPECT_NEAR(got.gradient_norm, want.gradient_norm, limit() * want.gradient_norm) << step;
     }
-    const double loss = expected.evaluate(1).loss;
-    EXPECT_NEAR(trainer.evaluate(1).loss, loss, limit() * loss);
+    const EvaluationResult want = expected.evaluate(1), got = trainer.evaluate(1);
+    EXPECT_NEAR(got.loss, want.loss, limit() * want.loss);
+    EXPECT_EQ(got.predictions, want.predictions);
+    if (GetParam() == Precision::float32) EXPECT_EQ(got.correct, want.correct) << "of " << want.predictions;
   }
 }
 

@@ -12,48 +12,67 @@ class Converge(Case):
         self.assert_ran(tool("validate", out / "report.json"))
         return self.report(out)["records"][0]
 
-    def reach(self, *args):
-        """Trains the CNN to its own target."""
-        process = run("--model", "resnet-tiny", "--target", "default", "--seeds", 1, *args, "--out", self.out, ranks=2)
+    def reach(self, model, task, *args):
+        """Trains a network on two ranks to the target of its task."""
+        process = run("--model", model, "--target", "default", "--seeds", 1, *args, "--out", self.out, ranks=2)
         self.assert_ran(process)
         record = self.record(self.out)
         self.assertEqual(record["verdict"]["status"], "valid", record["verdict"])
         target, run_ = record["target"], record["trials"][0]["target_run"]
-        self.assertEqual(target["task"], "gratings")
+        self.assertEqual(target["task"], task)
         evaluations = run_["evaluations"]
-        self.assertGreater(len(evaluations), 2, "reached before it could be seen")
-        self.assertGreater(min(e["error"] for e in evaluations[:-1]), target["value"])
-        self.assertLessEqual(evaluations[-1]["error"], target["value"])
-        self.assertGreater(evaluations[0]["error"], 2 * target["value"], "untrained")
+        metrics = [e["loss"] - target["floor"] if target["metric"] == "excess_loss" else e["error"] for e in evaluations]
+        self.assertGreater(len(metrics), 2, "reached before it could be seen")
+        self.assertGreater(min(metrics[:-1]), target["value"])
+        self.assertLessEqual(metrics[-1], target["value"])
+        self.assertGreater(metrics[0], 2 * target["value"], "untrained")
         self.assertEqual(record["summary"]["to_target"]["steps"]["value"], evaluations[-1]["step"])
+        self.assertEqual([target["reference_reason"], target["reference"]["source"][:4]], ["", "JAX "])
         return record
 
-    def test_a_task_reaches_its_target(self):
-        self.reach()
+    def shown(self):
         shown = tool("show", self.out / "report.json")
         self.assert_ran(shown)
-        self.assertIn("gratings: held-out error", shown.stdout)
+        return " ".join(shown.stdout.split())
+
+    def test_images_reach_their_target(self):
+        self.reach("resnet-tiny", "gratings")
+        self.assertIn("gratings: held-out error ≤ 0.02, the best possible is 0,", self.shown())
+
+    def test_tokens_of_llama_reach_their_target(self):
+        self.reach("llama-tiny", "markov_llama")
+        self.assertIn("markov_llama: excess loss ≤ 0.1 nats over a floor of 1.218,", self.shown())
+
+    def test_clicks_with_tables_on_two_ranks_reach_their_target(self):
+        self.reach("dlrm-tiny", "clicks")
+        self.assertIn("clicks: held-out error ≤ 0.1, the best possible is 0.07447,", self.shown())
 
     def test_a_task_reaches_its_target_in_bf16(self):
         refused = run("--model", "resnet-tiny", "--precision", "bf16", "--export-step", self.folder / "step")
         if refused.returncode == 3:
             self.assertEqual(said_codes(refused.stderr), ["unsupported"])  # this CPU has no bf16
         else:
-            self.assertEqual(self.reach("--precision", "bf16")["workload"]["precision"], "bf16")
+            self.assertEqual(self.reach("resnet-tiny", "gratings", "--precision", "bf16")["workload"]["precision"], "bf16")
 
     def test_ranks_share_the_evaluation(self):
-        losses = []
-        for ranks in (1, 2):
-            out = self.folder / f"np{ranks}"
-            # Over the floor by what the first evaluations show: the run is short.
-            self.assert_ran(run("--model", "gpt2-tiny", "--target", 1.5, "--seeds", 1, "--threads", 1, "--out", out, ranks=ranks))
-            record = self.record(out)
-            self.assertEqual(record["workload"]["global_batch"], 32)
-            losses.append([e["loss"] for e in record["trials"][0]["target_run"]["evaluations"]])
-        self.assertEqual(len(losses[0]), len(losses[1]))
-        for one, two in zip(*losses):
-            # Gradients summed in another order, amplified from step to step.
-            self.assertLess(abs(one - two) / one, 1e-3, losses)
+        # Targets that the first evaluations show: the runs are short.
+        for model, target, global_batch in (("gpt2-tiny", 1.5, 32), ("dlrm-tiny", 0.18, 512)):
+            losses = []
+            for ranks in (1, 2):
+                out = self.folder / f"{model}-np{ranks}"
+                self.assert_ran(run("--model", model, "--target", target, "--seeds", 1, "--threads", 1, "--out", out, ranks=ranks))
+                record = self.record(out)
+                self.assertEqual(record["workload"]["global_batch"], global_batch)
+                losses.append([e["loss"] for e in record["trials"][0]["target_run"]["evaluations"]])
+            self.assertEqual(len(losses[0]), len(losses[1]), losses)
+            for one, two in zip(*losses):
+                # Gradients summed in another order, amplified from step to step.
+                self.assertLess(abs(one - two) / one, 1e-3, losses)
+
+    def test_ranks_that_do_not_divide_the_held_out_samples_are_refused(self):
+        process = run("--model", "dlrm-tiny", "--target", "default", "--micro-batch", 32, "--accumulate", 1, "--out", self.out, ranks=3)
+        self.assertEqual(process.returncode, 2, process.stdout + process.stderr)
+        self.assertIn("micro-batch 32 × 3 ranks do not divide the 8192 held-out samples of the task clicks", " ".join(process.stderr.split()))
 
     def test_a_signal_between_seeds_and_the_same_line_again(self):
         """A point that was not finished leaves nothing but a word about it; the next launch trains it with all its seeds."""

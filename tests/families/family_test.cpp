@@ -80,8 +80,10 @@ TEST(AFamilyOfTheTests, IsPrintedByTheTool) {
   std::fflush(stdout);
   const Json entry = Json::parse(testing::internal::GetCapturedStdout())["models"].back();
   EXPECT_EQ(entry["name"], "mlp-tiny");
+  EXPECT_EQ(entry["family"], "mlp");
   EXPECT_EQ(entry["shape"], "2 layers of width 24");
   EXPECT_EQ(entry["sizes"], (Json{{"layers", 2}, {"width", 24}, {"image_size", 8}, {"classes", 5}}));
+  EXPECT_EQ(entry["constants"], (Json{{"activation", "gelu_tanh"}}));
   EXPECT_EQ(entry["parameters"], count_parameters(find_network("mlp-tiny")));
   EXPECT_TRUE(entry["seq_len"].is_null());
 }

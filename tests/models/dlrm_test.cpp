@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/catalog/floors.hpp"
+#include "models/catalog/tasks.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/click_source.hpp"
 #include "models/export/step_export.hpp"
@@ -132,6 +133,24 @@ TEST(ClickSource, BayesErrorIsThatOfTheBestClassifier) {
   EXPECT_LT(click_error(26), error);
   EXPECT_EQ(exact_floor(find_network("dlrm"), 0), click_error(26));
   EXPECT_EQ(exact_floor(find_network("dlrm-tiny"), 0), click_error(16));
+}
+
+// The target of the task is out of reach without the dense features, and with the tables of five bags only.
+TEST(ClickSource, TheTargetNeedsDenseFeaturesAndMostTables) {
+  const TaskDescription task = *task_of("dlrm-tiny");
+  const DataDescription data = find_network(task.model).data();
+  const auto votes = static_cast<std::int64_t>(data.table_rows.size()) * data.hot;
+  ASSERT_EQ(votes, 16);
+  double of_votes_alone = 0, share = std::pow(click_vote_error, 16);  // of k right votes: the majority, ties by a coin
+  for (std::int64_t k = 0; k <= votes / 2; ++k) {
+    of_votes_alone += share * (2 * k == votes ? 0.5 : 1);
+    share *= static_cast<double>(votes - k) / static_cast<double>(k + 1) * (1 - click_vote_error) / click_vote_error;
+  }
+  EXPECT_NEAR(of_votes_alone, 0.1132, 5e-5);
+  EXPECT_NEAR(click_error(10), 0.1091, 5e-5);
+  EXPECT_LT(task.target, click_error(10) - 0.009) << "nearly three deviations of an evaluation";
+  EXPECT_LT(task.target, of_votes_alone - 0.009);
+  EXPECT_GT(task.target, exact_floor(find_network(task.model), 0) + 0.02);
 }
 
 TEST(ClickSource, SamplesDifferBySplitIndexAndSeedOnly) {

@@ -133,6 +133,22 @@ Family describe() {
   tiny.hot = 2;
   Family family;
   family.networks = {{"dlrm-tiny", shape(tiny), 128, 0}, {"dlrm", shape({}), 2048, 0}};
+  // Clicks whose best classifier has an error of 0.0745 (models/data/click_source.hpp). A classifier below 0.10 uses
+  // the dense features (0.1132 without them) and the indices of more than five of the eight tables (0.1091 with
+  // five). The rate is the network's own. The error of 8192 samples has a standard deviation of 0.003.
+  family.tasks = {{.name = "clicks",
+                   .model = "dlrm-tiny",
+                   .seq_len = 0,
+                   .global_batch = 512,
+                   .learning_rate = 0.5,
+                   .final_learning_rate_share = 0.1,
+                   .warmup_steps = 10,
+                   .decay_steps = 1000,
+                   .metric = TaskDescription::Metric::error,
+                   .target = 0.10,
+                   .held_out_samples = 8192,
+                   .evaluation_interval = 10,
+                   .most_steps = 1000}};
   return family;
 }
 

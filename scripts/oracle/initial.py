@@ -1,0 +1,110 @@
+"""First weights of the networks, drawn with NumPy from their published initialisations: (shape, rng) → name → float64."""
+
+import math
+
+import numpy as np
+
+
+def gpt2(shape, rng):
+    """Radford et al. 2019, as released: normal(0.02), positions normal(0.01); projections into the residual stream smaller
+    by √(2·layers), as the paper has it."""
+    width, layers = shape["width"], shape["layers"]
+    weights = {}
+
+    def matrix(name, rows, columns, scale=1.0):
+        weights[name] = rng.normal(0, 0.02 * scale, (rows, columns))
+
+    def linear(name, inputs, outputs, scale=1.0):
+        matrix(name + ".weight", inputs, outputs, scale)
+        weights[name + ".bias"] = np.zeros(outputs)
+
+    def norm(name):
+        weights[name + ".weight"], weights[name + ".bias"] = np.ones(width), np.zeros(width)
+
+    matrix("wte.weight", shape["vocabulary"], width)
+    matrix("wpe.weight", shape["max_seq"], width, 0.5)
+    residual = 1 / math.sqrt(2 * layers)
+    for layer in range(layers):
+        h = f"h.{layer}."
+        norm(h + "ln_1")
+        linear(h + "attn.c_attn", width, 3 * width)
+        linear(h + "attn.c_proj", width, width, residual)
+        norm(h + "ln_2")
+        linear(h + "mlp.c_fc", width, 4 * width)
+        linear(h + "mlp.c_proj", 4 * width, width, residual)
+    norm("ln_f")
+    return weights
+
+
+def llama(shape, rng):
+    """Megatron-LM's, with which MLPerf trains it: normal(0.02), projections into the residual stream smaller by √(2·layers), norms 1."""
+    width, head_dim = shape["width"], shape["width"] // shape["heads"]
+    weights = {}
+
+    def matrix(name, inputs, outputs, scale=1.0):
+        weights[name + ".weight"] = rng.normal(0, 0.02 * scale, (outputs, inputs))
+
+    matrix("model.embed_tokens", width, shape["vocabulary"])
+    residual = 1 / math.sqrt(2 * shape["layers"])
+    for layer in range(shape["layers"]):
+        prefix = f"model.layers.{layer}."
+        for name, heads in (("q_proj", shape["heads"]), ("k_proj", shape["kv_heads"]), ("v_proj", shape["kv_heads"])):
+            matrix(f"{prefix}self_attn.{name}", width, heads * head_dim)
+        matrix(prefix + "self_attn.o_proj", width, width, residual)
+        matrix(prefix + "mlp.gate_proj", width, shape["hidden"])
+        matrix(prefix + "mlp.up_proj", width, shape["hidden"])
+        matrix(prefix + "mlp.down_proj", shape["hidden"], width, residual)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            weights[f"{prefix}{name}.weight"] = np.ones(width)
+    weights["model.norm.weight"] = np.ones(width)
+    if not shape["tied_head"]:
+        matrix("lm_head", width, shape["vocabulary"])
+    return weights
+
+
+def dlrm(shape, rng):
+    """facebookresearch/dlrm's: rows of a table uniform within ±√(1/rows), weights normal(√(2/(in + out))), biases normal(√(1/out))."""
+    weights = {}
+
+    def mlp(name, inputs, outputs):
+        for index, out in enumerate(outputs):
+            layer = f"{name}.{2 * index}"
+            weights[layer + ".weight"] = rng.normal(0, math.sqrt(2 / (inputs + out)), (out, inputs))
+            weights[layer + ".bias"] = rng.normal(0, math.sqrt(1 / out), out)
+            inputs = out
+
+    width, tables = shape["bottom"][-1], len(shape["table_rows"])
+    mlp("bot_l", shape["dense_features"], shape["bottom"])
+    for table, rows in enumerate(shape["table_rows"]):
+        weights[f"emb_l.{table}.weight"] = rng.uniform(-math.sqrt(1 / rows), math.sqrt(1 / rows), (rows, width))
+    mlp("top_l", width + (tables + 1) * tables // 2, [*shape["top"], 1])
+    return weights
+
+
+def resnet(shape, rng):
+    """torchvision's: convolutions by He et al. (arXiv 1502.01852, fan-out), the classifier by Goyal et al. (arXiv 1706.02677)."""
+    weights = {}
+
+    def convolution(name, inputs, outputs, kernel):
+        weights[name + ".weight"] = rng.normal(0, math.sqrt(2 / (outputs * kernel**2)), (outputs, inputs, kernel, kernel))
+
+    def norm(name, channels):
+        weights[name + ".weight"], weights[name + ".bias"] = np.ones(channels), np.zeros(channels)
+
+    inputs, width = shape["stem_width"], shape["stem_width"]
+    convolution("conv1", shape["image_channels"], width, shape["stem_kernel"])
+    norm("bn1", width)
+    for stage, blocks in enumerate(shape["blocks"], 1):
+        for block in range(blocks):
+            name = f"layer{stage}.{block}"
+            for index, (rows, columns, kernel) in enumerate(((inputs, width, 1), (width, width, 3), (width, 4 * width, 1)), 1):
+                convolution(f"{name}.conv{index}", rows, columns, kernel)
+                norm(f"{name}.bn{index}", columns)
+            if block == 0:
+                convolution(f"{name}.downsample.0", inputs, 4 * width, 1)
+                norm(f"{name}.downsample.1", 4 * width)
+            inputs = 4 * width
+        width *= 2
+    weights["fc.weight"] = rng.normal(0, 0.01, (shape["classes"], inputs))
+    weights["fc.bias"] = np.zeros(shape["classes"])
+    return weights

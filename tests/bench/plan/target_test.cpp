@@ -1,0 +1,146 @@
+// What --target comes to: the task's batch, schedule, seeds and floor.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/bench/plan/planned.hpp"
+
+namespace tw {
+using namespace bench;
+using namespace models;
+using namespace results;
+namespace {
+
+TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--target", "default", "--accumulate", "1,4"});
+  ASSERT_EQ(plan.points.size(), 4u);
+  for (const Point& point : plan.points) {
+    const TaskDescription task = task_of(point.network.name).value();
+    ASSERT_TRUE(point.task);
+    EXPECT_EQ(point.task->target, task.target);
+    EXPECT_EQ(point.seq_len, task.seq_len);
+    EXPECT_EQ(point.global_batch(), task.global_batch);
+    EXPECT_EQ(point.task->held_out_samples % (point.micro_batch * point.ranks), 0);
+  }
+  const RunPlan own = plan_of({"--model", "gpt2-tiny", "--target", "0.25", "--seq-len", "16", "--micro-batch", "2", "--accumulate", "3"});
+  EXPECT_EQ(own.points[0].task->target, 0.25);
+  EXPECT_EQ(own.points[0].seq_len, 16);
+  EXPECT_EQ(own.points[0].global_batch(), 12);
+  EXPECT_NE(own.points[0].id.find("/to0.25"), std::string::npos);
+}
+
+TEST(PlanToTarget, NoSeedIsUsedTwice) {
+  const auto all = [](RunPlan plan) {  // by the points' names, whatever their order
+    std::vector<std::uint64_t> seeds;
+    std::ranges::sort(plan.points, {}, &Point::id);
+    for (const Point& point : plan.points) seeds.insert(seeds.end(), point.seeds.begin(), point.seeds.end());
+    return seeds;
+  };
+  const std::vector<std::string> base = {"--model", "gpt2-tiny", "--target", "default", "--accumulate", "1,4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return more;
+  };
+  EXPECT_EQ(all(plan_of(base)), (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(all(plan_of(with({"--seeds", "2", "--seed", "40"}))), (std::vector<std::uint64_t>{40, 41, 42, 43}));
+  EXPECT_EQ(all(plan_of(with({"--seeds", "9,5,3,7"}))), (std::vector<std::uint64_t>{9, 5, 3, 7}));
+  EXPECT_EQ(plan_of(with({"--seeds", "9,5,3,7"})).measurement.trials, 2);
+  EXPECT_NE(refusal(with({"--seeds", "9,5,3"})).find("[bad-value] --seeds: 3 "), std::string::npos);
+  EXPECT_NE(refusal(with({"--seeds", "9,5,9,4"})).find("[duplicate-value] --seeds"), std::string::npos);
+  EXPECT_NE(refusal(with({"--seeds", "0"})).find("[bad-value] --seeds 0"), std::string::npos);
+  EXPECT_NE(refusal(with({"--seed", std::to_string(largest_seed)}))
+                .find("[bad-value] --seed " + std::to_string(largest_seed)),
+            std::string::npos);
+}
+
+// What is written in another order is the same plan; only a list of seeds is dealt out as it was written.
+TEST(PlanToTarget, CountedSeedsDoNotFollowTheOrderOfTheAxes) {
+  const auto plan = [](const std::string& models, const std::string& accumulate, const std::string& seeds) {
+    return plan_of({"--model", models, "--target", "default", "--accumulate", accumulate, "--seeds", seeds})
+        .canonical_json();
+  };
+  EXPECT_EQ(plan("gpt2-tiny,resnet-tiny", "1,4", "2"), plan("resnet-tiny,gpt2-tiny", "4,1", "2"));
+  const RunPlan listed =
+      plan_of({"--model", "gpt2-tiny", "--target", "default", "--accumulate", "4,1", "--seeds", "7,9"});
+  for (const Point& point : listed.points)
+    EXPECT_EQ(point.seeds, (std::vector<std::uint64_t>{point.accumulate == 4 ? 7u : 9u}));
+}
+
+TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
+  const RunPlan plan = plan_of({"--suite", "convergence"}, 16);  // 16 ranks × 4 do not divide 32 samples
+  const std::string what = ": accumulate 4 × 16 ranks does not divide the 32 samples of a step of the task ";
+  EXPECT_EQ(plan.left_out,
+            (std::vector<std::string>{"gpt2-tiny" + what + "markov", "llama-tiny" + what + "markov_llama"}));
+  EXPECT_EQ(plan.points.size(), 4 * tasks().size() - 2 * plan.left_out.size()) << "in both precisions";
+  for (const Point& point : plan.points) EXPECT_EQ(point.global_batch(), point.task->global_batch);
+  EXPECT_TRUE(plan_of({"--suite", "convergence"}, 2).left_out.empty());
+  const std::string none = refusal({"--suite", "convergence"}, 3);
+  EXPECT_NE(none.find("[batch-not-divisible] "), std::string::npos) << none;
+  EXPECT_NE(
+      refusal({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "5"}).find("[batch-not-divisible] "),
+      std::string::npos);
+  const RunPlan own = plan_of({"--model", "gpt2-tiny", "--target", "default", "--global-batch", "16", "--accumulate", "1,3"});
+  EXPECT_EQ(own.points.size(), 1u);
+  EXPECT_EQ(own.left_out.size(), 1u);
+}
+
+TEST(PlanToTarget, WhatCannotBeIsRefused) {
+  const auto says = [](const std::vector<std::string>& words, const std::string& what) {
+    const std::string text = refusal(words);
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  says({"--model", "gpt2-124m", "--target", "default"}, "[no-task] --target: gpt2-124m ");
+  says({"--model", "gpt2-tiny", "--layers", "1", "--target", "default"}, "[no-task] --target");
+  says({"--model", "gpt2-tiny", "--target", "soon"}, "[bad-value] --target soon: ");
+  says({"--model", "gpt2-tiny", "--target", "0"}, "[bad-value] --target 0: ");
+  says({"--model", "gpt2-tiny", "--target", "nan"}, "[bad-value] --target nan: ");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--steps", "4"}, "[options-conflict] --target and --steps");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--window", "4"}, "[options-conflict] --target and --window");
+  says({"--model", "gpt2-tiny", "--seeds", "4"}, "[option-needs] --seeds needs --target");
+  says({"--suite", "quick", "--target", "0.1"}, "[frozen-plan] this suite trains for a fixed time: leave out --target");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--micro-batch", "3", "--accumulate", "1"}, "do not divide the");
+}
+
+TEST(PlanToTarget, AnErrorThatNobodyCanHaveIsRefused) {
+  const std::string text = refusal({"--model", "dlrm-tiny", "--target", "0.07"});
+  EXPECT_NE(text.find("[bad-value] --target 0.07: must be above 0.07447, the error of the best classifier of the task clicks"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(plan_of({"--model", "dlrm-tiny", "--target", "0.08"}).points[0].task->target, 0.08);
+  EXPECT_EQ(plan_of({"--model", "resnet-tiny", "--target", "0.001"}).points[0].task->target, 0.001);
+}
+
+TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulations) {
+  const RunPlan plan = plan_of({"--suite", "convergence"});
+  EXPECT_EQ(plan.points.size(), 4 * tasks().size());
+  EXPECT_EQ(plan.suite, "convergence");
+  for (const Point& point : plan.points) {
+    EXPECT_EQ(point.seeds.size(), 3u);
+    EXPECT_EQ(point.global_batch(), task_of(point.network.name)->global_batch);
+  }
+  EXPECT_EQ(plan_of({"--suite", "convergence", "--seeds", "5"}).suite, "convergence (changed: seeds)");
+}
+
+TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {
+  const auto text = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", "gpt2-tiny", "--accumulate", "1"});
+    return plan_of(more).canonical_json();
+  };
+  const std::string base = text({"--target", "default"});
+  EXPECT_NE(text({}), base);
+  EXPECT_NE(text({"--target", "0.2"}), base);
+  EXPECT_NE(text({"--target", "default", "--seeds", "4"}), base);
+  EXPECT_NE(text({"--target", "default", "--seed", "2"}), base);
+  // What a record is held against stands there before anything was measured.
+  EXPECT_NE(base.find(R"("floor":1.218422)"), std::string::npos) << base;
+  EXPECT_NE(base.find(R"("schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.003,"warmup_steps":10})"),
+            std::string::npos)
+      << base;
+  EXPECT_EQ(text({"--target", "default", "--seeds", "5"}), base);
+  EXPECT_EQ(text({}).find("seeds"), std::string::npos) << "plans for a time keep their hash";
+}
+
+}  // namespace
+}  // namespace tw
