@@ -5,12 +5,9 @@ namespace tw::bench::ops {
 namespace {
 
 template <class Shape>
-std::unique_ptr<Case> make_library_case(models::Device& device, const Shape& shape, models::Op pass,
-                                        const std::string& layout, double flops) {
-  for (const models::LibraryProduct& product : device.library_products(shape, pass)) {
+void make_library_case(Case& c, const Shape& shape, models::Op pass, const std::string& layout, double flops) {
+  for (const models::LibraryProduct& product : c.device().library_products(shape, pass)) {
     if (product.layout != layout) continue;
-    auto made = std::make_unique<Case>(device);
-    Case& c = *made;
     std::array<void*, 3> operands{};
     for (std::size_t i = 0; i < 3; ++i)
       operands[i] = c.tensor(models::DType::bf16,
@@ -19,7 +16,7 @@ std::unique_ptr<Case> make_library_case(models::Device& device, const Shape& sha
     c.flops = flops;
     c.label = product.implementation;
     c.run = [&c, product, operands] { product.run(c.stream(), operands[0], operands[1], operands[2]); };
-    return made;
+    return;
   }
   throw models::Error(models::Failure::unsupported, "the library has no fast implementation for this layout");
 }
@@ -42,14 +39,12 @@ std::vector<Entry> library_entries(const models::NetworkDescription& network, st
         return shape;
       };
       entries.push_back({name + "plan", pass,
-                         [=](models::Device& device, models::Precision precision) {
-                           return make_bare(device, shape_of(precision), pass);
-                         },
+                         [=](Case& c, models::Precision precision) { make_bare(c, shape_of(precision), pass); },
                          Multiplies::not_in_fp8});
       for (const std::string layout : layouts)
         entries.push_back({name + layout, pass,
-                           [=](models::Device& device, models::Precision precision) {
-                             return make_library_case(device, shape_of(precision), pass, layout, flops);
+                           [=](Case& c, models::Precision precision) {
+                             make_library_case(c, shape_of(precision), pass, layout, flops);
                            },
                            Multiplies::not_in_fp8});
     };

@@ -43,12 +43,12 @@ class Stage {
  public:
   explicit Stage(models::Device& device) : device_(device) {}
 
-  void run(benchmark::State& state, const std::string& name,
-           const std::function<std::unique_ptr<Case>(models::Device&)>& make) try {
+  void run(benchmark::State& state, const std::string& name, const std::function<void(Case&)>& make) try {
     if (name != name_) {
       case_.reset();
       name_ = name;
-      case_ = make(device_);
+      case_ = std::make_unique<Case>(device_);
+      make(*case_);
       time_runs(1);  // warm
       const double seconds = device_.is_asynchronous() ? time_runs(1) : shortest_timed_seconds;
       batch_ = static_cast<int>(std::ceil(std::clamp(shortest_timed_seconds / seconds, 1.0, most_enqueued)));
@@ -109,7 +109,7 @@ struct LeftOut {
 
 LeftOut register_all(const Options& options, models::Device& device, Stage& stage) {
   LeftOut left_out;
-  const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(models::Device&)>& make) {
+  const auto add = [&](const std::string& name, const std::function<void(Case&)>& make) {
     benchmark::RegisterBenchmark(name.c_str(),
                                  [&stage, name, make](benchmark::State& state) { stage.run(state, name, make); })
         ->UseRealTime()
@@ -133,7 +133,7 @@ LeftOut register_all(const Options& options, models::Device& device, Stage& stag
         left_out.is_all = false;
       } else {  // once, and not for each operator
         left_out.reasons.push_back(fmt::format("{} in {}: {}", network.name, name, why));
-        add("unsupported/" + network.name + "/" + name, [why](models::Device&) -> std::unique_ptr<Case> {
+        add("unsupported/" + network.name + "/" + name, [why](Case&) {
           throw models::Error(models::Failure::unsupported, "unsupported: " + why);
         });
       }
@@ -141,11 +141,11 @@ LeftOut register_all(const Options& options, models::Device& device, Stage& stag
     for (const Entry& entry : entries) {
       for (const models::Precision precision : offered) {
         if (entry.repeats(precision)) continue;
-        add(entry.name + "/" + std::string(models::to_string(precision)), [=](models::Device& on) {
-          if (!on.supports(entry.op, models::storage(precision)))
+        add(entry.name + "/" + std::string(models::to_string(precision)), [=](Case& c) {
+          if (!c.device().supports(entry.op, models::storage(precision)))
             throw models::Error(models::Failure::unsupported, std::string(models::to_string(precision)) + ": no " +
                                                                   models::to_string(entry.op) + " on this device");
-          return entry.make(on, precision);
+          entry.make(c, precision);
         });
       }
     }
