@@ -18,6 +18,7 @@ tw_library(tw_models
   ledger/ledger.cpp
   ledger/traffic.cpp
   layers/pooled_head.cpp
+  layers/token_blocks.cpp
   optimizers/optimizer.cpp
   network/parameters.cpp
   step_ring.cpp
