@@ -22,6 +22,13 @@ struct Family {
   NetworkDescription (*of_layers)(const std::string& json) = nullptr;
 };
 
+/// Sizes that have `layers`, with the first so many.
+template <class Sizes>
+Sizes first_layers(Sizes sizes, int layers) {
+  sizes.layers = layers;
+  return sizes;
+}
+
 /// Batch norms behind the convolutions of `products`, one behind each; each shape once.
 std::vector<Norm> batch_norms(const std::vector<Product>& products);
 

@@ -13,11 +13,7 @@ class BertShape final : public ShapeOf<BertDescription> {
     return {.kind = DataKind::masked_tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    BertDescription first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
 
   std::int64_t count_parameters() const override {
     const std::int64_t c = d.width, norm = 2 * c, square = c * c + c;

@@ -16,11 +16,7 @@ class LlamaShape final : public ShapeOf<LlamaDescription> {
     return {.kind = DataKind::tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    LlamaDescription first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
 
   std::int64_t count_parameters() const override {
     const std::int64_t c = d.width;
