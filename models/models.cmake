@@ -8,16 +8,15 @@ tw_library(tw_models
   data/segmented_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
-  data/uniform.cpp
   network/executor.cpp
   export/safetensors.cpp
   export/step_export.cpp
   families/build_blocks.cpp
   layers/convolution_norm.cpp
-  ledger/counting_device.cpp
   ledger/ledger.cpp
   ledger/traffic.cpp
   layers/pooled_head.cpp
+  layers/token_blocks.cpp
   optimizers/optimizer.cpp
   network/parameters.cpp
   step_ring.cpp

@@ -125,30 +125,27 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     append(images, nchw);
   }
   const std::int64_t g = global_batch();
-  if (data.kind == DataKind::clicks) {
-    return {{SafeTensor::Type::float32, "dense", {g, data.dense_features}, [clicks] { return clicks.dense; }},
-            {SafeTensor::Type::int64, "indices", {g, tables, data.hot}, [clicks] { return as_int64(clicks.indices); }},
-            {SafeTensor::Type::int64, "labels", {g}, [clicks] { return as_int64(clicks.labels); }}};
-  }
-  if (data.kind == DataKind::masked_tokens) {
-    const auto of = [](const char* name, std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values) {
-      return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [values] { return as_int64(values); }};
-    };
-    return {of("input_ids", {g, config.seq_len}, masked.tokens),
-            of("token_type_ids", {g, config.seq_len}, masked.segments),
-            of("labels", {g, config.seq_len}, masked.labels), of("next_sentence_label", {g}, masked.next_sentence)};
-  }
-  if (data.kind == DataKind::tokens) {
-    return {{SafeTensor::Type::int64, "input_ids", {g, config.seq_len}, [tokens] { return as_int64(tokens); }},
-            {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};
-  }
+  using Values = std::vector<std::int32_t>;
+  const auto integers = [](const char* name, std::vector<std::int64_t> dims, const Values& values) {
+    return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [values] { return as_int64(values); }};
+  };
+  const auto floats = [](const char* name, std::vector<std::int64_t> dims, const std::vector<char>& values) {
+    return SafeTensor{SafeTensor::Type::float32, name, std::move(dims), [values] { return values; }};
+  };
+  if (data.kind == DataKind::clicks)
+    return {floats("dense", {g, data.dense_features}, clicks.dense),
+            integers("indices", {g, tables, data.hot}, clicks.indices), integers("labels", {g}, clicks.labels)};
+  if (data.kind == DataKind::masked_tokens)
+    return {integers("input_ids", {g, config.seq_len}, masked.tokens),
+            integers("token_type_ids", {g, config.seq_len}, masked.segments),
+            integers("labels", {g, config.seq_len}, masked.labels),
+            integers("next_sentence_label", {g}, masked.next_sentence)};
+  if (data.kind == DataKind::tokens)
+    return {integers("input_ids", {g, config.seq_len}, tokens), integers("labels", {g, config.seq_len}, labels)};
   std::vector<std::int64_t> label_dims = {g};
   if (data.kind == DataKind::segmented_images) label_dims = {g, data.image_size, data.image_size};
-  return {{SafeTensor::Type::float32,
-           "images",
-           {g, data.image_channels, data.image_size, data.image_size},
-           [images] { return images; }},
-          {SafeTensor::Type::int64, "labels", std::move(label_dims), [labels] { return as_int64(labels); }}};
+  return {floats("images", {g, data.image_channels, data.image_size, data.image_size}, images),
+          integers("labels", std::move(label_dims), labels)};
 }
 
 /// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed

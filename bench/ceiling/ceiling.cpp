@@ -109,10 +109,12 @@ class Measurement {
     // Outputs too: it touches their pages. Weights are as small as a network's own: with large logits the classifier's
     // gradients would be denormal numbers, which a CPU multiplies a hundred times slower than those of a real step.
     for (const models::Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})
-      fill_random(device_, *stream_,
-                  models::Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}},
-                  buffer == &weight_ ? weight_scale : 1.0f);
-    fill_random(device_, *stream_, gradient({sizes_.weight}));
+      fill(*buffer, dtype_, buffer == &weight_ ? weight_scale : 1.0f);
+    fill(d_weight_, models::DType::float32);
+  }
+  void fill(const models::Buffer& buffer, models::DType dtype, float scale = 1) {
+    const auto count = static_cast<std::int64_t>(buffer.bytes() / models::size_of(dtype));
+    fill_random(device_, *stream_, models::Tensor{buffer.data(), dtype, {count}}, scale);
   }
 
   models::Tensor view(const models::Buffer& buffer, models::Dims dims, std::int64_t offset = 0) const {
@@ -227,9 +229,7 @@ class Measurement {
       if (bytes <= buffer.bytes()) return;
       buffer = models::Buffer();
       buffer = models::Buffer(device_, bytes);
-      fill_random(device_, *stream_,
-                  models::Tensor{buffer.data(), dtype, {static_cast<std::int64_t>(bytes / models::size_of(dtype))}},
-                  scale);
+      fill(buffer, dtype, scale);
     };
     for (models::Buffer* buffer : {&x_, &dx_}) grow(*buffer, library_needs_.x, dtype_);
     for (models::Buffer* buffer : {&y_, &dy_}) grow(*buffer, library_needs_.y, dtype_);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "bench/ceiling/operands.hpp"
@@ -14,7 +15,7 @@
 
 namespace tw::bench::ops {
 
-/// Owns the operands and the plan that `run` uses. Made outside the timed region.
+/// Owns the operands and the plan that `run` uses. Made outside the timed region, by a function that gets an empty one.
 class Case {
  public:
   explicit Case(models::Device& device) : device_(device), stream_(device.create_stream()) {}
@@ -32,6 +33,17 @@ class Case {
     stream_->synchronize();
     buffers_.push_back(std::move(buffer));
     return static_cast<T*>(buffers_.back().data());
+  }
+
+  /// `run` enqueues this operator of the device, or this pass of the plan, with these arguments.
+  template <class Args>
+  void runs(void (models::Device::*op)(models::Stream&, const Args&), const std::type_identity_t<Args>& args) {
+    run = [this, op, args] { (device_.*op)(*stream_, args); };
+  }
+  template <class Plan, class Args>
+  void runs(const std::shared_ptr<Plan>& plan, void (Plan::*pass)(models::Stream&, const Args&),
+            const std::type_identity_t<Args>& args) {
+    run = [this, plan, pass, args] { (*plan.*pass)(*stream_, args); };
   }
 
   models::Device& device() { return device_; }
@@ -55,7 +67,7 @@ enum class Multiplies : std::uint8_t { nothing, not_in_fp8, in_all };
 struct Entry {
   std::string name;
   models::Op op;
-  std::function<std::unique_ptr<Case>(models::Device&, models::Precision)> make;
+  std::function<void(Case&, models::Precision)> make;
   Multiplies multiplies = Multiplies::nothing;
 
   /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it is listed.
@@ -69,8 +81,8 @@ struct Entry {
 std::vector<Entry> product_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
                                    std::int64_t seq_len);
 /// A pass of a product with nothing around it: no bias, no activation.
-std::unique_ptr<Case> make_bare(models::Device& device, const models::LinearShape& shape, models::Op pass);
-std::unique_ptr<Case> make_bare(models::Device& device, const models::ConvolutionShape& shape, models::Op pass);
+void make_bare(Case& c, const models::LinearShape& shape, models::Op pass);
+void make_bare(Case& c, const models::ConvolutionShape& shape, models::Op pass);
 /// The library's own products at the same shapes in its layouts ("library/linear_forward/gpt2-124m/qkv/packed"), and
 /// the device's plan beside them, as bare as they ("…/plan"): how far a plan is from the best that the library can do.
 /// For devices with a library.
@@ -80,7 +92,7 @@ std::vector<Entry> library_entries(const models::NetworkDescription& network, st
 std::vector<Entry> elementwise_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len);
 /// STREAM's triad a = b + s·c on host memory (McCalpin): three arrays of 64 MiB, no write-allocate counted.
-std::unique_ptr<Case> make_triad(models::Device& device);
+void make_triad(Case& c);
 
 /// "qkv", "attention_out", "mlp_up", "mlp_down", "head", "3x3s2_h56_64to64".
 std::string product_name(const models::Product& product);

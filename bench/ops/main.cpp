@@ -26,10 +26,13 @@
 #include "results/record/version.hpp"
 
 namespace tw::bench::ops {
+using namespace models;
 namespace {
 
+void say_error(const std::string& text) { say_on_stderr(error_line("trainwatt-ops", text)); }
+
 struct Options {
-  std::vector<std::string> models = {"gpt2-124m", "resnet-50"};
+  std::vector<std::string> networks = {"gpt2-124m", "resnet-50"};
   std::vector<std::string> precisions = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
   std::string device = "auto";
   std::int64_t micro_batch = 0, seq_len = 0;  // 0: the network's default
@@ -41,14 +44,14 @@ struct Options {
 /// operands are made at the first call and freed when the next benchmark starts.
 class Stage {
  public:
-  explicit Stage(models::Device& device) : device_(device) {}
+  explicit Stage(Device& device) : device_(device) {}
 
-  void run(benchmark::State& state, const std::string& name,
-           const std::function<std::unique_ptr<Case>(models::Device&)>& make) try {
+  void run(benchmark::State& state, const std::string& name, const std::function<void(Case&)>& make) try {
     if (name != name_) {
       case_.reset();
       name_ = name;
-      case_ = make(device_);
+      case_ = std::make_unique<Case>(device_);
+      make(*case_);
       time_runs(1);  // warm
       const double seconds = device_.is_asynchronous() ? time_runs(1) : shortest_timed_seconds;
       batch_ = static_cast<int>(std::ceil(std::clamp(shortest_timed_seconds / seconds, 1.0, most_enqueued)));
@@ -76,29 +79,27 @@ class Stage {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  models::Device& device_;
+  Device& device_;
   int batch_ = 1;
   std::string name_;
   std::unique_ptr<Case> case_;
 };
 
-models::Precision parse(const std::string& name) {
-  if (const std::optional<models::Precision> precision = models::parse_precision(name)) return *precision;
-  throw models::Error(models::Failure::usage,
-                      with_code("unknown-name", "unknown --precision '" + name +
-                                                    "': known: float32, tf32, float32_bf16, bf16, fp16, fp8"));
+Precision parse(const std::string& name) {
+  if (const std::optional<Precision> precision = parse_precision(name)) return *precision;
+  throw Error(Failure::usage, with_code("unknown-name", "unknown --precision '" + name +
+                                                            "': known: float32, tf32, float32_bf16, bf16, fp16, fp8"));
 }
 
-std::string why_unsupported(const models::Device& device, const models::NetworkDescription& network,
-                            models::Precision precision) {
+std::string why_unsupported(const Device& device, const NetworkDescription& network, Precision precision) {
   if (const std::string why = device.why_unsupported(precision); !why.empty()) return why;
-  return models::math(precision) == models::Math::fp8 ? models::why_no_fp8(network) : std::string();
+  return math(precision) == Math::fp8 ? why_no_fp8(network) : std::string();
 }
 
-models::NetworkDescription find_model(const std::string& name) try {
-  return models::find_network(name);
+NetworkDescription find_model(const std::string& name) try {
+  return find_network(name);
 } catch (const std::invalid_argument& error) {
-  throw models::Error(models::Failure::usage, with_code("unknown-name", error.what()));
+  throw Error(Failure::usage, with_code("unknown-name", error.what()));
 }
 
 /// What was left out because the device, or the network, lacks a precision.
@@ -107,45 +108,44 @@ struct LeftOut {
   bool is_all = true;                ///< of every network every precision
 };
 
-LeftOut register_all(const Options& options, models::Device& device, Stage& stage) {
+LeftOut register_all(const Options& options, Device& device, Stage& stage) {
   LeftOut left_out;
-  const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(models::Device&)>& make) {
+  const auto add = [&](const std::string& name, const std::function<void(Case&)>& make) {
     benchmark::RegisterBenchmark(name.c_str(),
                                  [&stage, name, make](benchmark::State& state) { stage.run(state, name, make); })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   };
-  if (device.info().kind != models::DeviceKind::cuda) add("stream_triad", make_triad);
-  for (const std::string& model : options.models) {
-    const models::NetworkDescription network = find_model(model);
+  if (device.info().kind != DeviceKind::cuda) add("stream_triad", make_triad);
+  for (const std::string& model : options.networks) {
+    const NetworkDescription network = find_model(model);
     const std::int64_t batch = options.micro_batch > 0 ? options.micro_batch : network.default_micro_batch;
     const std::int64_t seq = options.seq_len > 0 ? options.seq_len : network.default_seq_len;
     std::vector<Entry> entries = product_entries(network, batch, seq);
     for (Entry& entry : elementwise_entries(network, batch, seq)) entries.push_back(std::move(entry));
-    if (device.info().kind == models::DeviceKind::cpu)
+    if (device.info().kind == DeviceKind::cpu)
       for (Entry& entry : library_entries(network, batch, seq)) entries.push_back(std::move(entry));
-    std::vector<models::Precision> offered;
+    std::vector<Precision> offered;
     for (const std::string& name : options.precisions) {
-      const models::Precision precision = parse(name);
+      const Precision precision = parse(name);
       const std::string why = why_unsupported(device, network, precision);
       if (why.empty()) {
         offered.push_back(precision);
         left_out.is_all = false;
       } else {  // once, and not for each operator
         left_out.reasons.push_back(fmt::format("{} in {}: {}", network.name, name, why));
-        add("unsupported/" + network.name + "/" + name, [why](models::Device&) -> std::unique_ptr<Case> {
-          throw models::Error(models::Failure::unsupported, "unsupported: " + why);
-        });
+        add("unsupported/" + network.name + "/" + name,
+            [why](Case&) { throw Error(Failure::unsupported, "unsupported: " + why); });
       }
     }
     for (const Entry& entry : entries) {
-      for (const models::Precision precision : offered) {
+      for (const Precision precision : offered) {
         if (entry.repeats(precision)) continue;
-        add(entry.name + "/" + std::string(models::to_string(precision)), [=](models::Device& on) {
-          if (!on.supports(entry.op, models::storage(precision)))
-            throw models::Error(models::Failure::unsupported, std::string(models::to_string(precision)) + ": no " +
-                                                                  models::to_string(entry.op) + " on this device");
-          return entry.make(on, precision);
+        add(entry.name + "/" + std::string(to_string(precision)), [=](Case& c) {
+          if (!c.device().supports(entry.op, storage(precision)))
+            throw Error(Failure::unsupported,
+                        std::string(to_string(precision)) + ": no " + to_string(entry.op) + " on this device");
+          entry.make(c, precision);
         });
       }
     }
@@ -161,9 +161,9 @@ void check_output_file(const std::vector<std::string>& arguments) {
     const std::string file = argument.substr(option.size());
     errno = 0;
     if (!std::ofstream(file, std::ios::app))
-      throw models::Error(models::Failure::environment,
-                          with_code("not-written", fmt::format("{}: cannot be written: {}: choose another file with {}",
-                                                               file, std::strerror(errno != 0 ? errno : EIO), option)));
+      throw Error(Failure::environment,
+                  with_code("not-written", fmt::format("{}: cannot be written: {}: choose another file with {}", file,
+                                                       std::strerror(errno != 0 ? errno : EIO), option)));
   }
 }
 
@@ -171,27 +171,21 @@ void check_output_file(const std::vector<std::string>& arguments) {
 int say_nothing_ran(const LeftOut& left_out) {
   const std::string reasons = fmt::format("{}", fmt::join(left_out.reasons, "; "));
   if (left_out.is_all)
-    say_on_stderr(error_line("trainwatt-ops", with_code("unsupported",
-                                                        "no network has a precision that this device "
-                                                        "supports: " +
-                                                            reasons)));
+    say_error(with_code("unsupported", "no network has a precision that this device supports: " + reasons));
   else
-    say_on_stderr(
-        error_line("trainwatt-ops",
-                   with_code("no-match",
-                             fmt::format("--benchmark_filter matches no benchmark; --benchmark_list_tests lists them{}",
-                                         reasons.empty() ? "" : "; not supported here: " + reasons))));
+    say_error(with_code("no-match",
+                        fmt::format("--benchmark_filter matches no benchmark; --benchmark_list_tests lists them{}",
+                                    reasons.empty() ? "" : "; not supported here: " + reasons)));
   return left_out.is_all ? 3 : 2;
 }
 
-void add_context(const models::Device& device) {
-  const models::DeviceInfo info = device.info();
-  benchmark::AddCustomContext("device", std::string(models::to_string(info.kind)) + ": " + info.name);
+void add_context(const Device& device) {
+  const DeviceInfo info = device.info();
+  benchmark::AddCustomContext("device", std::string(to_string(info.kind)) + ": " + info.name);
   benchmark::AddCustomContext("device_threads", std::to_string(info.threads));
   if (!info.instruction_set.empty()) benchmark::AddCustomContext("instruction_set", info.instruction_set);
-  std::string libraries;
-  for (const std::string& library : info.libraries) libraries += (libraries.empty() ? "" : ", ") + library;
-  if (!libraries.empty()) benchmark::AddCustomContext("libraries", libraries);
+  if (!info.libraries.empty())
+    benchmark::AddCustomContext("libraries", fmt::format("{}", fmt::join(info.libraries, ", ")));
 }
 
 int run(int argc, char** argv) {
@@ -203,7 +197,7 @@ int run(int argc, char** argv) {
       "trainwatt-ops");
   const results::Program program = results::program_info("trainwatt-ops");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
-  app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
+  app.add_option("--model", options.networks, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
   app.add_option("--precision", options.precisions,
                  "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with "
                  "the reason")
@@ -229,8 +223,7 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const std::string text = parse_fault(error) + "; see trainwatt-ops --help";
-    say_on_stderr(error_line("trainwatt-ops", text));
+    say_error(parse_fault(error) + "; see trainwatt-ops --help");
     return 2;
   }
   if (!format.empty()) {
@@ -245,20 +238,18 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&rest_argc, rest_argv.data());
   if (rest_argc > 1) {
     const bool is_option = rest_argv[1][0] == '-';
-    const std::string text = fmt::format(
-        "unknown {} {}: see trainwatt-ops --help; options of Google Benchmark have "
-        "the form --benchmark_NAME=VALUE",
-        is_option ? "option" : "argument", models::cut_word(rest_argv[1]));
-    say_on_stderr(error_line("trainwatt-ops", with_code("unknown-option", text)));
+    say_error(with_code("unknown-option",
+                        fmt::format("unknown {} {}: see trainwatt-ops --help; options of Google Benchmark have the "
+                                    "form --benchmark_NAME=VALUE",
+                                    is_option ? "option" : "argument", cut_word(rest_argv[1]))));
     return 2;
   }
   check_output_file(rest);
 
-  models::DeviceOptions device_options;
+  DeviceOptions device_options;
   device_options.threads = options.threads;
   device_options.deterministic = options.deterministic == "yes";
-  const std::unique_ptr<models::Device> device =
-      models::create_device(choose_device(options.device).name, device_options);
+  const std::unique_ptr<Device> device = create_device(choose_device(options.device).name, device_options);
   Stage stage(*device);
   const LeftOut left_out = register_all(options, *device, stage);
   add_context(*device);

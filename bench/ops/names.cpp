@@ -1,31 +1,24 @@
 #include "bench/ops/case.hpp"
 
 namespace tw::bench::ops {
+using namespace models;
 
-std::string product_name(const models::Product& p) {
-  switch (p.kind) {
-    case models::Product::Kind::attention:
-      return "attention";
-    case models::Product::Kind::interaction:
-      return "interaction";
-    case models::Product::Kind::classifier:
-      return p.name.empty() ? "head" : p.name;
-    case models::Product::Kind::convolution: {
-      return p.kernel.str() + "s" + p.stride.brief() + (p.groups > 1 ? "g" + std::to_string(p.groups) : "") + "_h" +
-             std::to_string(p.height) + "_" + std::to_string(p.in_channels) + "to" + std::to_string(p.out_channels);
-    }
-    case models::Product::Kind::linear:
-      break;
-  }
+std::string product_name(const Product& p) {
+  using Kind = Product::Kind;
+  if (p.kind == Kind::attention || p.kind == Kind::interaction) return to_string(p.kind);
+  if (p.kind == Kind::convolution)
+    return p.kernel.str() + "s" + p.stride.brief() + (p.groups > 1 ? "g" + std::to_string(p.groups) : "") + "_h" +
+           std::to_string(p.height) + "_" + std::to_string(p.in_channels) + "to" + std::to_string(p.out_channels);
+  if (p.kind == Kind::classifier) return p.name.empty() ? "head" : p.name;
   if (!p.name.empty()) return p.name;
   return std::to_string(p.in_features) + "to" + std::to_string(p.out_features);
 }
 
-models::Tensor Case::tensor(models::DType dtype, models::Dims dims) {
-  models::Tensor made{nullptr, dtype, dims};
+Tensor Case::tensor(DType dtype, Dims dims) {
+  Tensor made{nullptr, dtype, dims};
   buffers_.emplace_back(device_, made.bytes());
   made.data = buffers_.back().data();
-  if (dtype != models::DType::int32) {
+  if (dtype != DType::int32) {
     fill_random(device_, *stream_, made);
     return made;
   }
@@ -35,14 +28,14 @@ models::Tensor Case::tensor(models::DType dtype, models::Dims dims) {
   return made;
 }
 
-models::Tensor Case::indices(models::Dims dims, std::int64_t end) {
+Tensor Case::indices(Dims dims, std::int64_t end) {
   std::vector<std::int32_t> values(static_cast<std::size_t>(dims.count()));
   std::uint64_t state = 1;
   for (std::int32_t& value : values) {
     state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
     value = static_cast<std::int32_t>((state >> 33) % static_cast<std::uint64_t>(end));
   }
-  return models::Tensor{host_values(values), models::DType::int32, dims};
+  return Tensor{host_values(values), DType::int32, dims};
 }
 
 }  // namespace tw::bench::ops

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/catalog/description.hpp"
+#include "models/catalog/families.hpp"
 
 namespace tw::models {
 namespace {
@@ -31,6 +32,18 @@ void add_product(std::vector<Product>& list, const Product& product) {
   } else {
     same->count += product.count;
   }
+}
+
+std::vector<Norm> batch_norms(const std::vector<Product>& products) {
+  std::vector<Norm> list;
+  for (const Product& p : products) {
+    if (p.kind != Product::Kind::convolution) continue;
+    Norm norm{.kind = Norm::Kind::batch, .batch = p.batch, .channels = p.out_channels};
+    norm.height = p.out_height(), norm.width = p.out_width();
+    norm.name = "h" + std::to_string(norm.height) + "_" + std::to_string(norm.channels);
+    if (std::ranges::find(list, norm.name, &Norm::name) == list.end()) list.push_back(std::move(norm));
+  }
+  return list;
 }
 
 double Product::forward_flops() const {

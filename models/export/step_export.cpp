@@ -7,6 +7,23 @@
 #include "models/compute/error.hpp"
 
 namespace tw::models {
+namespace {
+
+template <class T>
+std::vector<T> on_host(Device& device, Stream& stream, const void* data, std::size_t bytes) {
+  std::vector<T> values(bytes / sizeof(T));
+  device.copy_to_host(stream, values.data(), data, bytes);
+  stream.synchronize();
+  return values;
+}
+
+std::vector<std::int64_t> all_of(const Dims& dims) {
+  std::vector<std::int64_t> extents;
+  for (int axis = 0; axis < dims.rank(); ++axis) extents.push_back(dims[axis]);
+  return extents;
+}
+
+}  // namespace
 
 std::vector<ExportedPart> exported_parts(const ParameterSpec& spec) {
   if (spec.exported_as.empty()) return {{spec, 0}};
@@ -29,24 +46,15 @@ std::vector<ExportedPart> exported_parts(const ParameterSpec& spec) {
 
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec) {
   const Dims& d = spec.dims;
-  switch (spec.export_layout) {
-    case ParameterSpec::Export::transpose:
-      return {d[1], d[0]};
-    case ParameterSpec::Export::nhwc_to_nchw:
-      return {d[0], d[3], d[1], d[2]};
-    case ParameterSpec::Export::as_is:
-      break;
-  }
-  std::vector<std::int64_t> dims;
-  for (int axis = 0; axis < d.rank(); ++axis) dims.push_back(d[axis]);
-  return dims;
+  if (spec.export_layout == ParameterSpec::Export::transpose) return {d[1], d[0]};
+  if (spec.export_layout == ParameterSpec::Export::nhwc_to_nchw) return {d[0], d[3], d[1], d[2]};
+  return all_of(d);
 }
 
 std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values,
                                   float scale) {
-  std::vector<float> host(static_cast<std::size_t>(values.count())), out(host.size());
-  device.copy_to_host(stream, host.data(), values.data, values.bytes());
-  stream.synchronize();
+  const std::vector<float> host = on_host<float>(device, stream, values.data, values.bytes());
+  std::vector<float> out(host.size());
   // Both permutations swap the last axis with what stands between it and the outermost kept one.
   const Dims& d = spec.dims;
   std::int64_t outer = 1, middle = 1, inner = values.count();
@@ -108,10 +116,7 @@ std::vector<SafeTensor> exported_tables(Device& device, Stream& stream, const Pa
                        table.spec.name,
                        {table.spec.rows, table.spec.width},
                        [&device, &stream, from, bytes = table.values.bytes()] {
-                         std::vector<char> values(bytes);
-                         device.copy_to_host(stream, values.data(), from, bytes);
-                         stream.synchronize();
-                         return values;
+                         return on_host<char>(device, stream, from, bytes);
                        }});
   }
   return tensors;
@@ -125,12 +130,8 @@ std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
     const bool is_place = tensor.starts_with("argmax");
     if (tensor != "output" && !tensor.starts_with("relu") && !is_place) continue;
     const Tensor v = values;
-    std::vector<std::int64_t> dims;
-    for (int axis = 0; axis < v.dims.rank(); ++axis) dims.push_back(v.dims[axis]);
-    tensors.push_back({SafeTensor::Type::uint8, name, dims, [&device, &stream, v, is_place] {
-                         std::vector<std::byte> host(v.bytes());
-                         device.copy_to_host(stream, host.data(), v.data, v.bytes());
-                         stream.synchronize();
+    tensors.push_back({SafeTensor::Type::uint8, name, all_of(v.dims), [&device, &stream, v, is_place] {
+                         std::vector<std::byte> host = on_host<std::byte>(device, stream, v.data, v.bytes());
                          const Tensor values_here{host.data(), v.dtype, v.dims};
                          std::vector<char> sides(static_cast<std::size_t>(v.count()));
                          for (std::size_t i = 0; i < sides.size(); ++i) {

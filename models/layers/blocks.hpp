@@ -3,6 +3,8 @@
 
 #include <iterator>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "models/network/network.hpp"
@@ -11,6 +13,25 @@ namespace tw::models {
 
 inline Initialiser normal(double stddev) { return {Initialiser::Kind::normal, static_cast<float>(stddev)}; }
 inline Initialiser constant(float value) { return {Initialiser::Kind::constant, value}; }
+
+/// A matrix or kernel: weight decay applies. `parts`: the names and rows under which it is exported.
+inline ParameterSpec matrix(std::string name, const Dims& dims, double stddev, std::vector<NamedRows> parts = {}) {
+  return {.name = std::move(name),
+          .dims = dims,
+          .initialiser = normal(stddev),
+          .decay = true,
+          .exported_as = std::move(parts)};
+}
+/// A matrix whose rows are read by index.
+inline ParameterSpec table(std::string name, const Dims& dims, double stddev) {
+  ParameterSpec spec = matrix(std::move(name), dims, stddev);
+  spec.looked_up = true;
+  return spec;
+}
+/// A bias, or a parameter of a norm.
+inline ParameterSpec vector_of(std::string name, std::int64_t count, float value, std::vector<NamedRows> parts = {}) {
+  return {.name = std::move(name), .dims = {count}, .initialiser = constant(value), .exported_as = std::move(parts)};
+}
 
 /// Announces parameters first … last, backwards.
 inline void announce(const BlockRun& run, int last, int first) {

@@ -12,13 +12,8 @@ class PooledHead final : public Block {
                                                  label_smoothing, storage(precision), math_beside_linear(precision)} {}
   std::string name() const override { return "head"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {of_head({"fc.weight",
-                     {shape_.classes, shape_.in_features},
-                     normal(options_.stddev),
-                     true,
-                     false,
-                     ParameterSpec::Export::as_is}),
-            {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
+    return {of_head(matrix("fc.weight", {shape_.classes, shape_.in_features}, options_.stddev)),
+            vector_of("fc.bias", shape_.classes, 0)};
   }
   ActivationSpec output() const override { return {}; }
   std::vector<ActivationSpec> saved() const override { return {{"pooled", pooled(), shape_.dtype}}; }

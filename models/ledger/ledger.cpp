@@ -1,18 +1,222 @@
 #include "models/ledger/ledger.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "models/compute/device.hpp"
+#include "models/compute/host_stream.hpp"
 #include "models/data/synthetic_data.hpp"
-#include "models/ledger/counting_device.hpp"
+#include "models/ledger/traffic.hpp"
 #include "models/network/executor.hpp"
 #include "models/network/parameters.hpp"
 #include "models/optimizers/optimizer.hpp"
 
 namespace tw::models {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+std::string shape_of(const LinearShape& s) {
+  return text(s.rows) + " x " + text(s.in_features) + " -> " + text(s.out_features);
+}
+std::string shape_of(const ConvolutionShape& s) {
+  return text(s.batch) + " x " + text(s.height) + " x " + text(s.width) + " x " + text(s.in_channels) + " -> " +
+         text(s.out_channels) + ", kernel " + s.kernel.str() + ", stride " + s.stride.str() +
+         (s.groups > 1 ? ", " + text(s.groups) + " groups" : "");
+}
+std::string shape_of(const AttentionShape& s) {
+  return text(s.batch) + " x " + text(s.seq) + " tokens, " + text(s.heads) + " heads of " + text(s.head_dim) +
+         (s.group() > 1 ? ", " + text(s.key_heads()) + " of keys and values" : "");
+}
+std::string shape_of(const ClassifierShape& s) {
+  return text(s.rows) + " x " + text(s.in_features) + " -> " + text(s.classes);
+}
+
+/// What an operator writes first, which is how large it is.
+template <class Arguments>
+std::string extents(const Arguments& a) {
+  if constexpr (requires { a.d_token_table; })
+    return a.dy.dims.str();
+  else if constexpr (requires {
+                       a.y;
+                       a.x;
+                     })
+    return a.y.dims.str();
+  else if constexpr (requires { a.dx; })
+    return a.dx.dims.str();
+  else if constexpr (requires { a.y; })
+    return a.y.dims.str();
+  else if constexpr (requires { a.master; })
+    return a.master.dims.str();
+  else if constexpr (requires { a.gradient; })
+    return a.gradient.dims.str();
+  else if constexpr (requires { a.x; })
+    return a.x.dims.str();
+  else if constexpr (requires { a.logits; })
+    return a.logits.dims.str();
+  else if constexpr (requires { a.dy; })
+    return a.dy.dims.str();
+  else if constexpr (requires { a.inputs; })
+    return a.inputs.dims.str();
+  else
+    return {};
+}
+
+/// Adds up what is counted.
+class Tally {
+ public:
+  /// How often each call from here on counts.
+  void repeat(double times) { times_ = times; }
+  void count(Op op, Math math, const std::string& shape, const Traffic& traffic) {
+    const auto [place, is_new] = row_of_.try_emplace({op, shape}, rows_.size());
+    if (is_new) rows_.push_back({.op = op, .shape = shape, .math = math});
+    LedgerRow& row = rows_[place->second];
+    row.calls += times_;
+    row.flops += times_ * traffic.flops;
+    row.read += times_ * traffic.read;
+    row.written += times_ * traffic.written;
+  }
+  /// Forgets all calls so far.
+  void clear() { rows_.clear(), row_of_.clear(); }
+  const std::vector<LedgerRow>& rows() const { return rows_; }
+
+ private:
+  std::vector<LedgerRow> rows_;
+  std::map<std::pair<Op, std::string>, std::size_t> row_of_;
+  double times_ = 1;
+};
+
+/// A plan of this base, whose passes are counted.
+template <class Base, class Shape>
+class Counting : public Base {
+ public:
+  Counting(Device& device, Tally& tally, const Shape& s) : Base(device, s), tally_(tally) {}
+
+ protected:
+  void count(Op op, const Traffic& traffic) { tally_.count(op, this->shape().math, shape_of(this->shape()), traffic); }
+
+ private:
+  Tally& tally_;
+};
+
+class CountingLinear final : public Counting<LinearPlan, LinearShape> {
+ public:
+  using Counting::Counting;
+
+ protected:
+  void do_refresh(Stream&) override {
+    if (shape().math == Math::fp8) count(Op::refresh, rounded_weight(weight()));
+  }
+  void do_forward(Stream&, const LinearForward& a) override {
+    count(Op::linear_forward, traffic(shape(), a, weight()));
+  }
+  void do_backward_input(Stream&, const LinearBackwardInput& a) override {
+    count(Op::linear_backward_input, traffic(shape(), a, weight()));
+  }
+  void do_backward_weights(Stream&, const LinearBackwardWeights& a) override {
+    count(Op::linear_backward_weights, traffic(shape(), a));
+  }
+};
+
+class CountingConvolution final : public Counting<ConvolutionPlan, ConvolutionShape> {
+ public:
+  using Counting::Counting;
+
+ protected:
+  void do_forward(Stream&, const ConvolutionForward& a) override {
+    count(Op::convolution_forward, traffic(shape(), a, weight()));
+  }
+  void do_backward_input(Stream&, const ConvolutionBackwardInput& a) override {
+    count(Op::convolution_backward_input, traffic(shape(), a, weight()));
+  }
+  void do_backward_weights(Stream&, const ConvolutionBackwardWeights& a) override {
+    count(Op::convolution_backward_weights, traffic(shape(), a));
+  }
+};
+
+class CountingAttention final : public Counting<AttentionPlan, AttentionShape> {
+ public:
+  using Counting::Counting;
+
+ protected:
+  void do_forward(Stream&, const AttentionForward& a) override { count(Op::attention_forward, traffic(shape(), a)); }
+  void do_backward(Stream&, const AttentionBackward& a) override { count(Op::attention_backward, traffic(shape(), a)); }
+};
+
+class CountingClassifier final : public Counting<ClassifierPlan, ClassifierShape> {
+ public:
+  using Counting::Counting;
+
+ protected:
+  void do_forward_backward(Stream&, const ClassifierForwardBackward& a) override {
+    count(Op::classifier, traffic(shape(), a, weight()));
+  }
+};
+
+/// A device that computes nothing and has no memory: it counts what each operator would compute and move.
+class CountingDevice final : public Device {
+ public:
+  explicit CountingDevice(Tally& tally) : tally_(tally) {}
+  DeviceInfo info() const override {
+    DeviceInfo info;
+    info.name = "ledger";
+    return info;
+  }
+  bool supports(Op, DType dtype) const override { return is_float(dtype); }
+  using Device::why_unsupported;
+  std::string why_unsupported(DType) const override { return {}; }
+  std::string why_no_math(Math) const override { return {}; }
+
+  /// Addresses that nobody may read or write.
+  void* allocate(std::size_t bytes) override {
+    constexpr std::size_t first = std::size_t{1} << 40, alignment = 256;
+    void* const address = reinterpret_cast<void*>(first + allocated_);
+    allocated_ += (bytes + alignment) / alignment * alignment;
+    return address;
+  }
+  void free(void*) noexcept override {}
+  void copy_from_host(Stream&, void*, const void*, std::size_t) override {}
+  void copy_to_host(Stream&, void*, const void*, std::size_t) override {}
+  void copy(Stream&, void*, const void*, std::size_t bytes) override {
+    const auto moved_bytes = static_cast<double>(bytes);
+    tally_.count(Op::copy, Math::standard, std::to_string(bytes) + " bytes", {moved_bytes, moved_bytes, 0});
+  }
+  std::size_t allocated_bytes() const override { return allocated_; }
+  std::size_t peak_allocated_bytes() const override { return allocated_; }
+  void reset_peak_allocated_bytes() override {}
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
+    return std::make_unique<CountingLinear>(*this, tally_, shape);
+  }
+  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override {
+    return std::make_unique<CountingConvolution>(*this, tally_, shape);
+  }
+  std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
+    return std::make_unique<CountingAttention>(*this, tally_, shape);
+  }
+  std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override {
+    return std::make_unique<CountingClassifier>(*this, tally_, shape);
+  }
+
+ protected:
+#define TW_OPERATOR(op, name, Arguments)                                \
+  void do_##name(Stream&, const Arguments& args) override {             \
+    tally_.count(Op::op, Math::standard, extents(args), traffic(args)); \
+  }
+#include "models/compute/operators.def"
+
+ private:
+  Tally& tally_;
+  std::size_t allocated_ = 0;
+};
+
+}  // namespace
 
 std::vector<LedgerRow> ledger(const LedgerStep& step) {
   const auto& [network, precision, micro_batch, seq_len, accumulate] = step;
-  CountingDevice device;
+  Tally tally;
+  CountingDevice device(tally);
   const std::unique_ptr<Stream> stream = device.create_stream();
   auto blocks = build_blocks(network, precision, micro_batch, seq_len);
   const std::int64_t kept = std::min<std::int64_t>(accumulate, 2);  // micro-batches that are run
@@ -32,21 +236,21 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   if (scales_loss(precision)) batch.scalars = optimizer.device_scalars();
 
   executor.refresh();  // that a step begins with them is what the last one left
-  device.clear();
+  tally.clear();
   for (const bool is_first : {true, false}) {
     if (!is_first && accumulate == 1) break;
-    device.repeat(is_first ? 1 : static_cast<double>(accumulate - 1));
+    tally.repeat(is_first ? 1 : static_cast<double>(accumulate - 1));
     batch.accumulate = !is_first;
     executor.forward(batch);
     executor.backward(batch, {});
   }
-  device.repeat(1);
+  tally.repeat(1);
   optimizer.update(*stream);
-  device.repeat(static_cast<double>(accumulate) / static_cast<double>(kept));
+  tally.repeat(static_cast<double>(accumulate) / static_cast<double>(kept));
   for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
-  device.repeat(1);
+  tally.repeat(1);
   executor.refresh();
-  return device.rows();
+  return tally.rows();
 }
 
 }  // namespace tw::models

@@ -7,7 +7,6 @@
 #include "models/compute/error.hpp"
 #include "models/compute/philox.hpp"
 #include "models/data/gaussian.hpp"
-#include "models/data/uniform.hpp"
 
 namespace tw::models {
 namespace {
@@ -19,6 +18,18 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 /// Of the flat buffers that a parameter takes, without what aligns the next one.
 std::int64_t reserved_elements(const ParameterSpec& spec) {
   return spec.reserved_rows == 0 ? spec.dims.count() : spec.dims.count() / spec.dims[0] * spec.reserved_rows;
+}
+
+/// out[i] = bound · (2u − 1), u in [0, 1) with 24 bits of (seed, stream, begin + i), for i in [0, count); begin must be
+/// a multiple of 4. Element e comes from word e % 4 of Philox block e / 4.
+void fill_uniform(float* out, std::int64_t count, float bound, std::uint64_t seed, std::uint64_t stream,
+                  std::int64_t begin, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t block = 0; block < (count + 3) / 4; ++block) {
+    const PhiloxWords words = random_block(seed, stream, static_cast<std::uint64_t>(begin / 4 + block));
+    for (std::int64_t k = 0; k < 4 && 4 * block + k < count; ++k)
+      out[4 * block + k] = bound * (2 * to_uniform(words.word[k]) - 1);  // 2u − 1 is exact
+  }
 }
 
 std::int64_t statistic_elements(const std::vector<std::unique_ptr<Block>>& blocks) {
@@ -122,8 +133,8 @@ void ParameterStore::initialise_tables(Stream& stream, std::uint64_t seed) {
     host.resize(static_cast<std::size_t>(std::min(piece, table.values.count())));
     for (std::int64_t begin = 0; begin < table.values.count(); begin += piece) {
       const std::int64_t count = std::min(piece, table.values.count() - begin);
-      fill_uniform_parallel(host.data(), count, start.value, seed, random_stream("weights." + table.spec.name), begin,
-                            std::max(1, device_.info().threads));
+      fill_uniform(host.data(), count, start.value, seed, random_stream("weights." + table.spec.name), begin,
+                   std::max(1, device_.info().threads));
       device_.copy_from_host(stream, table.values.slice(begin, {count}).data, host.data(),
                              static_cast<std::size_t>(count) * sizeof(float));
       stream.synchronize();  // `host` is used again

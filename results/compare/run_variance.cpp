@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "results/analysis/copied_trials.hpp"
 #include "results/compare/copies.hpp"
 #include "results/compare/differences.hpp"
 #include "results/record/text.hpp"

@@ -30,3 +30,27 @@ class Bf16(Exact):
 
     def weight(self, w):
         return w + jax.lax.stop_gradient(self.activation(w) - w)  # rounded value, unrounded gradient
+
+
+class Relus:
+    """The ReLUs of a network, by name; their outputs are rounded. With batch["relu"] (name → whether the exported output is positive) the
+    derivative of each follows the exported side, and `strays` says how many units lie on the other side here, and how far the farthest of
+    them. `margin()`: the least |x| that entered any of them."""
+
+    def __init__(self, batch, arithmetic):
+        self.exported, self.rounded = batch["relu"], arithmetic.activation
+        self.margins, self.strays = [], {}
+
+    def __call__(self, x, name):
+        self.margins.append(jnp.abs(x).min())
+        y = jax.nn.relu(x)
+        if name in self.exported:
+            passes = self.exported[name]
+            strayed = passes != (x > 0)
+            self.strays[name] = jnp.stack([strayed.sum(), jnp.where(strayed, jnp.abs(x), 0).max()])
+            followed = jnp.where(passes, x, 0)
+            y = followed + jax.lax.stop_gradient(y - followed)  # value of ReLU, derivative of the exported side
+        return self.rounded(y)
+
+    def margin(self):
+        return jnp.stack(self.margins).min()

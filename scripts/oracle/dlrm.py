@@ -1,27 +1,17 @@
 """DLRM (Naumov et al., arXiv 1906.00091) with the names and layouts of facebookresearch/dlrm: (out, in). Sums over embedding bags,
 the dot products of each pair of features below the diagonal, no sigmoid in front of the loss, which takes logits."""
 
-import jax
 import jax.numpy as jnp
+
+from arithmetic import Relus
 
 
 def loss(weights, batch, shape, arithmetic):
     """Mean binary cross-entropy, with "losses" of each sample, "margin" and "strays" as in resnet.py, and no statistics."""
-    rounded, margins, strays = arithmetic.activation, [], {}
+    rounded, relu = arithmetic.activation, Relus(batch, arithmetic)
 
     def linear(x, name):
         return x @ arithmetic.weight(weights[name + ".weight"]).T + arithmetic.weight(weights[name + ".bias"])
-
-    def relu(x, name):
-        margins.append(jnp.abs(x).min())
-        y = jax.nn.relu(x)
-        if name in batch["relu"]:
-            passes = batch["relu"][name]
-            strayed = passes != (x > 0)
-            strays[name] = jnp.stack([strayed.sum(), jnp.where(strayed, jnp.abs(x), 0).max()])
-            followed = jnp.where(passes, x, 0)
-            y = followed + jax.lax.stop_gradient(y - followed)  # value of ReLU, derivative of the exported side
-        return rounded(y)
 
     def mlp(x, name, layers):
         for index in range(layers):
@@ -37,4 +27,4 @@ def loss(weights, batch, shape, arithmetic):
     x = mlp(jnp.concatenate([dense, pairs], 1), "top_l", len(shape["top"]))
     logits = rounded(linear(x, f"top_l.{2 * len(shape['top'])}"))[:, 0]
     losses = jnp.logaddexp(0, logits) - batch["labels"] * logits
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": {}, "margin": jnp.stack(margins).min(), "strays": strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": {}, "margin": relu.margin(), "strays": relu.strays}

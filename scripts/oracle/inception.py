@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 import inception_units
+from arithmetic import Relus
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_MOMENTUM = 0.1
@@ -35,7 +36,7 @@ def average_pool(x, kernel, stride, padding):
 def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy plus auxiliary_weight times the auxiliary head's; further results as in resnet.py."""
     rounded = arithmetic.activation
-    statistics, margins, strays = {}, [], {}
+    statistics, relu = {}, Relus(batch, arithmetic)
 
     def batch_norm(x, name):
         mean = x.mean((0, 1, 2))
@@ -45,17 +46,6 @@ def loss(weights, batch, shape, arithmetic):
             old = batch["buffers"][f"{name}.{key}"]
             statistics[f"{name}.{key}"] = (1 - BATCH_NORM_MOMENTUM) * old + BATCH_NORM_MOMENTUM * value
         return (x - mean) * (weights[name + ".weight"] / jnp.sqrt(variance + BATCH_NORM_EPSILON)) + weights[name + ".bias"]
-
-    def relu(x, name):
-        margins.append(jnp.abs(x).min())
-        y = jax.nn.relu(x)
-        if name in batch["relu"]:
-            passes = batch["relu"][name]
-            strayed = passes != (x > 0)
-            strays[name] = jnp.stack([strayed.sum(), jnp.where(strayed, jnp.abs(x), 0).max()])
-            followed = jnp.where(passes, x, 0)
-            y = followed + jax.lax.stop_gradient(y - followed)  # value of ReLU, derivative of the exported side
-        return rounded(y)
 
     def unit(x, name, stride=1, padding=None):
         """padding None: half the kernel."""
@@ -96,4 +86,4 @@ def loss(weights, batch, shape, arithmetic):
         x = module(x, name)
     losses, logits = cross_entropy(rounded(x.mean((1, 2))), "fc")
     losses = losses + shape["auxiliary_weight"] * cross_entropy(auxiliary, "AuxLogits.fc")[0]
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": jnp.stack(margins).min(), "strays": strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": relu.margin(), "strays": relu.strays}

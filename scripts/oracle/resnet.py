@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from arithmetic import Relus
+
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 
@@ -34,11 +36,10 @@ def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy, and further results of a step (training mode):
 
     "losses", "logits": of each image. "statistics": running means and variances after the batch. "margin": least |x| that entered any ReLU. With
-    batch["relu"] (name → whether the exported output is positive, NHWC) the derivative of each ReLU follows the exported
-    side, and "strays" says for each ReLU how many units lie on the other side here, and how far the farthest of them.
+    batch["relu"] (NHWC) the derivative of each ReLU follows the exported side, and "strays" has the units on the other one (Relus).
     """
     rounded = arithmetic.activation
-    statistics, margins, strays = {}, [], {}
+    statistics, relu = {}, Relus(batch, arithmetic)
 
     def conv(x, name, stride=1):
         return rounded(convolve(x, arithmetic.weight(weights[name + ".weight"]), stride))
@@ -52,17 +53,6 @@ def loss(weights, batch, shape, arithmetic):
             statistics[f"{name}.{key}"] = (1 - BATCH_NORM_MOMENTUM) * old + BATCH_NORM_MOMENTUM * value
         scale = weights[name + ".weight"] / jnp.sqrt(variance + BATCH_NORM_EPSILON)
         return (x - mean) * scale + weights[name + ".bias"]
-
-    def relu(x, name):
-        margins.append(jnp.abs(x).min())
-        y = jax.nn.relu(x)
-        if name in batch["relu"]:
-            passes = batch["relu"][name]
-            strayed = passes != (x > 0)
-            strays[name] = jnp.stack([strayed.sum(), jnp.where(strayed, jnp.abs(x), 0).max()])
-            followed = jnp.where(passes, x, 0)
-            y = followed + jax.lax.stop_gradient(y - followed)  # value of ReLU, derivative of the exported side
-        return rounded(y)
 
     def bottleneck(x, name, stride):
         shortcut = x
@@ -89,5 +79,5 @@ def loss(weights, batch, shape, arithmetic):
     hit = jnp.take_along_axis(log_p, batch["labels"][:, None], axis=-1)[:, 0]
     smoothing = shape["label_smoothing"]
     losses = -((1 - smoothing) * hit + smoothing * log_p.mean(-1))
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": jnp.stack(margins).min(),
-                           "strays": strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": relu.margin(),
+                           "strays": relu.strays}

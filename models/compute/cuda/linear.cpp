@@ -1,6 +1,7 @@
 // Linear layers by cuBLASLt. What its epilogues cannot do for a shape, or do more slowly, is done by a product with
 // less of an epilogue and our own kernels.
 #include <array>
+#include <map>
 #include <utility>
 
 #include "models/compute/cuda/bench.hpp"
@@ -80,20 +81,14 @@ class CudaLinear final : public FusedLinear {
   ProductShape product_of(LinearPass pass) const override { return linear_product(shape(), pass); }
 
   static std::string epilogue_name(cublasLtEpilogue_t epilogue) {
-    switch (epilogue) {
-      case CUBLASLT_EPILOGUE_BIAS:
-        return " with bias";
-      case CUBLASLT_EPILOGUE_GELU_AUX:
-        return " with GELU";
-      case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-        return " with bias and GELU";
-      case CUBLASLT_EPILOGUE_DGELU:
-        return " with GELU's derivative";
-      case CUBLASLT_EPILOGUE_BGRADB:
-        return " with the bias's";
-      default:
-        return "";
-    }
+    static const std::map<cublasLtEpilogue_t, const char*> all = {
+        {CUBLASLT_EPILOGUE_BIAS, " with bias"},
+        {CUBLASLT_EPILOGUE_GELU_AUX, " with GELU"},
+        {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"},
+        {CUBLASLT_EPILOGUE_DGELU, " with GELU's derivative"},
+        {CUBLASLT_EPILOGUE_BGRADB, " with the bias's"}};
+    const auto found = all.find(epilogue);
+    return found == all.end() ? "" : found->second;
   }
 };
 

@@ -1,5 +1,4 @@
 // Embedding bags, interaction of features, binary cross-entropy.
-#include <cmath>
 #include <map>
 
 #include "models/compute/error.hpp"

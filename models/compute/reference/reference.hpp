@@ -120,14 +120,22 @@ Values taken(Math math, Values values);
 /// (rows, columns) → (columns, rows)
 Values transposed(const Values& a, std::int64_t rows, std::int64_t columns);
 
-// The plans with a weight keep a float64 copy that only refresh() renews: a network that forgets to refresh goes wrong
-// here as it would on a device that packs its weights.
-
-class ReferenceLinear final : public LinearPlan {
+/// A plan of this base. One with a weight keeps a float64 copy that only refresh() renews: a network that forgets to
+/// refresh goes wrong here as it would on a device that packs its weights.
+template <class Base, class Shape>
+class ReferencePlan : public Base {
  public:
-  ReferenceLinear(ReferenceDevice& device, const LinearShape& shape)
-      : LinearPlan(device, shape), threads_(device.threads()) {}
+  ReferencePlan(ReferenceDevice& device, const Shape& shape) : Base(device, shape), threads_(device.threads()) {}
   std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+
+ protected:
+  int threads_;
+  Values weight_copy_, transposed_;  // as the weight, and with its outputs last
+};
+
+class ReferenceLinear final : public ReferencePlan<LinearPlan, LinearShape> {
+ public:
+  using ReferencePlan::ReferencePlan;
 
  protected:
   void do_refresh(Stream&) override;
@@ -140,54 +148,36 @@ class ReferenceLinear final : public LinearPlan {
   /// say otherwise.
   Values operand(const Tensor& x, Fp8Scale& scale, bool gradient, bool follows = true) const;
 
-  int threads_;
-  Values weight_copy_, transposed_;  // (out, in), (in, out)
   Fp8Scale weight_scale_, x_scale_, x_for_weights_scale_, dy_for_input_scale_, dy_for_weights_scale_;
 };
 
-class ReferenceConvolution final : public ConvolutionPlan {
+class ReferenceConvolution final : public ReferencePlan<ConvolutionPlan, ConvolutionShape> {
  public:
-  ReferenceConvolution(ReferenceDevice& device, const ConvolutionShape& shape)
-      : ConvolutionPlan(device, shape), threads_(device.threads()) {}
-  std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+  using ReferencePlan::ReferencePlan;
 
  protected:
   void do_refresh(Stream&) override;
   void do_forward(Stream&, const ConvolutionForward&) override;
   void do_backward_input(Stream&, const ConvolutionBackwardInput&) override;
   void do_backward_weights(Stream&, const ConvolutionBackwardWeights&) override;
-
- private:
-  int threads_;
-  Values weight_copy_, transposed_;  // as shape().weight(), and with the output channels last
 };
 
-class ReferenceAttention final : public AttentionPlan {
+class ReferenceAttention final : public ReferencePlan<AttentionPlan, AttentionShape> {
  public:
-  ReferenceAttention(ReferenceDevice& device, const AttentionShape& shape)
-      : AttentionPlan(device, shape), threads_(device.threads()) {}
+  using ReferencePlan::ReferencePlan;
 
  protected:
   void do_forward(Stream&, const AttentionForward&) override;
   void do_backward(Stream&, const AttentionBackward&) override;
-
- private:
-  int threads_;
 };
 
-class ReferenceClassifier final : public ClassifierPlan {
+class ReferenceClassifier final : public ReferencePlan<ClassifierPlan, ClassifierShape> {
  public:
-  ReferenceClassifier(ReferenceDevice& device, const ClassifierShape& shape)
-      : ClassifierPlan(device, shape), threads_(device.threads()) {}
-  std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+  using ReferencePlan::ReferencePlan;
 
  protected:
   void do_refresh(Stream&) override;
   void do_forward_backward(Stream&, const ClassifierForwardBackward&) override;
-
- private:
-  int threads_;
-  Values weight_copy_, transposed_;  // (classes, in), (in, classes)
 };
 
 }  // namespace tw::models::reference

@@ -3,11 +3,11 @@
 // that there is no mask of padding. Names are Hugging Face's BertForPreTraining; query, key and value are one product
 // here and exported apart. Initialisation: weights normal(0, 0.02) as there (the released code truncates at two
 // deviations), biases 0, norms 1 and 0. No dropout. Weight decay on all matrices, embeddings included.
-#include "models/layers/blocks.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/families/bert/description.hpp"
 #include "models/families/build_blocks.hpp"
+#include "models/layers/token_blocks.hpp"
 
 namespace tw::models::family::bert {
 namespace {
@@ -15,56 +15,14 @@ namespace {
 constexpr double init_stddev = 0.02;
 constexpr const char* token_table = "bert.embeddings.word_embeddings.weight";
 
-struct Sizes {
+struct Sizes : TokenBatch {
   BertDescription d;
-  Precision precision;
-  DType dtype;
-  std::int64_t batch, seq;
-  std::int64_t rows() const { return Dims{batch, seq}.count(); }
-  Dims rows_by(std::int64_t columns) const { return {rows(), columns}; }
   MaskedLayout layout() const { return {batch, seq}; }
 };
 
-ParameterSpec matrix(const std::string& name, Dims dims, std::vector<NamedRows> parts = {}) {
-  return {name, dims, normal(init_stddev), true, false, ParameterSpec::Export::as_is, false, std::move(parts)};
+ParameterSpec matrix(const std::string& name, const Dims& dims, std::vector<NamedRows> parts = {}) {
+  return tw::models::matrix(name, dims, init_stddev, std::move(parts));
 }
-ParameterSpec table(const std::string& name, Dims dims) {
-  return {name, dims, normal(init_stddev), true, false, ParameterSpec::Export::as_is, true};
-}
-ParameterSpec vector_of(const std::string& name, std::int64_t count, float value, std::vector<NamedRows> parts = {}) {
-  return {name, {count}, constant(value), false, false, ParameterSpec::Export::as_is, false, std::move(parts)};
-}
-
-/// A parameter for each index, and the operators over them that all blocks use.
-struct Weights {
-  Device* device = nullptr;
-  std::vector<Parameter> parameter;
-
-  const Tensor& weight(int index) const { return parameter[static_cast<std::size_t>(index)].weight; }
-  const Tensor& gradient(int index) const { return parameter[static_cast<std::size_t>(index)].gradient; }
-  /// A norm's bias is behind its weight.
-  void norm_forward(BlockRun& run, const Tensor& x, int index, const Tensor& y, const Tensor& mean,
-                    const Tensor& rstd) const {
-    device->layer_norm_forward(run.stream, {x, {}, {}, weight(index), weight(index + 1), norm_epsilon, y, mean, rstd});
-  }
-  void norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean,
-                     const Tensor& rstd, const Tensor& dx) const {
-    const Tensor nothing_by_passes;
-    device->layer_norm_backward(run.stream, {dy, x, weight(index), mean, rstd, nothing_by_passes, dx, gradient(index),
-                                             gradient(index + 1), run.accumulate});
-    announce(run, index + 1, index);
-  }
-  /// So is a product's.
-  void weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy, int index) const {
-    plan.backward_weights(run.stream, {x, dy, gradient(index), gradient(index + 1), run.accumulate});
-    announce(run, index + 1, index);
-  }
-  std::shared_ptr<LinearPlan> linear(const LinearShape& shape, int index) const {
-    std::shared_ptr<LinearPlan> plan = device->plan(shape);
-    plan->bind(weight(index));
-    return plan;
-  }
-};
 
 class EmbeddingBlock final : public Block {
  public:
@@ -73,9 +31,9 @@ class EmbeddingBlock final : public Block {
   std::vector<ParameterSpec> parameters() const override {
     const BertDescription& d = sizes_.d;
     const std::string prefix = "bert.embeddings.";
-    return {of_head(table(token_table, {d.vocabulary, d.width})),
-            table(prefix + "position_embeddings.weight", {d.max_seq, d.width}),
-            table(prefix + "token_type_embeddings.weight", {d.segments, d.width}),
+    return {of_head(table(token_table, {d.vocabulary, d.width}, init_stddev)),
+            table(prefix + "position_embeddings.weight", {d.max_seq, d.width}, init_stddev),
+            table(prefix + "token_type_embeddings.weight", {d.segments, d.width}, init_stddev),
             vector_of(prefix + "LayerNorm.weight", d.width, 1), vector_of(prefix + "LayerNorm.bias", d.width, 0)};
   }
   ActivationSpec output() const override { return {"embeddings", sizes_.rows_by(sizes_.d.width), sizes_.dtype}; }
@@ -106,7 +64,7 @@ class EmbeddingBlock final : public Block {
     const Tensor d_sum = run.scratch[0];
     const MaskedLayout layout = sizes_.layout();
     Device& device = *own_.device;
-    own_.norm_backward(run, dy, run.saved[0], norm, run.saved[1], run.saved[2], d_sum);
+    own_.norm_backward(run, dy, run.saved[0], norm, run.saved[1], run.saved[2], {}, d_sum);
     if (!run.accumulate) device.fill(run.stream, {own_.gradient(segments), 0});
     device.embedding_backward(
         run.stream, {layout.segments(run.tokens_or_images), by_position(d_sum), own_.gradient(segments), {}, false});
@@ -199,14 +157,15 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    qkv_->forward(run.stream, {x, own_.weight(qkv + 1), {}, {}, flat(s.qkv), follows});
+    qkv_->forward(run.stream, {x, own_.weight(qkv + 1), {}, {}, sizes_.flat(s.qkv), follows});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
-    projection_->forward(run.stream, {flat(s.attention), own_.weight(attention_out + 1), x, {}, s.sum_1, follows});
-    own_.norm_forward(run, s.sum_1, norm_1, s.norm_1, s.mean_1, s.rstd_1);
+    projection_->forward(run.stream,
+                         {sizes_.flat(s.attention), own_.weight(attention_out + 1), x, {}, s.sum_1, follows});
+    own_.norm_forward(run, s.sum_1, norm_1, norm_epsilon, s.norm_1, s.mean_1, s.rstd_1);
     up_->forward(run.stream, {s.norm_1, own_.weight(mlp_up + 1), {}, {}, s.intermediate, follows});
     own_.device->activation_forward(run.stream, {s.intermediate, s.gelu, Activation::gelu_erf});
     down_->forward(run.stream, {s.gelu, own_.weight(mlp_down + 1), s.norm_1, {}, s.sum_2, follows});
-    own_.norm_forward(run, s.sum_2, norm_2, y, s.mean_2, s.rstd_2);
+    own_.norm_forward(run, s.sum_2, norm_2, norm_epsilon, y, s.mean_2, s.rstd_2);
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
@@ -214,20 +173,20 @@ class TransformerBlock final : public Block {
     const Tensor d_gelu = run.scratch[0].slice(0, s.gelu.dims), d_qkv = run.scratch[0].slice(0, s.qkv.dims),
                  narrow = run.scratch[1], d_sum = run.scratch[2];
     Device& device = *own_.device;
-    own_.norm_backward(run, dy, s.sum_2, norm_2, s.mean_2, s.rstd_2, d_sum);
-    own_.weights_backward(run, *down_, s.gelu, d_sum, mlp_down);
+    own_.norm_backward(run, dy, s.sum_2, norm_2, s.mean_2, s.rstd_2, {}, d_sum);
+    own_.weights_backward(run, *down_, s.gelu, d_sum, mlp_down, true);
     down_->backward_input(run.stream, {d_sum, {}, d_gelu});
     device.activation_backward(run.stream, {d_gelu, s.intermediate, d_gelu, Activation::gelu_erf});
-    own_.weights_backward(run, *up_, s.norm_1, d_gelu, mlp_up);
+    own_.weights_backward(run, *up_, s.norm_1, d_gelu, mlp_up, true);
     up_->backward_input(run.stream, {d_gelu, {}, narrow});
     device.add(run.stream, {narrow, d_sum, dy});  // dy is now the gradient of norm_1
 
-    own_.norm_backward(run, dy, s.sum_1, norm_1, s.mean_1, s.rstd_1, d_sum);
-    own_.weights_backward(run, *projection_, flat(s.attention), d_sum, attention_out);
+    own_.norm_backward(run, dy, s.sum_1, norm_1, s.mean_1, s.rstd_1, {}, d_sum);
+    own_.weights_backward(run, *projection_, sizes_.flat(s.attention), d_sum, attention_out, true);
     projection_->backward_input(run.stream, {d_sum, {}, narrow});
     attention_->backward(run.stream, {narrow.reshaped(s.attention.dims), s.qkv, s.attention, s.log_sum_exp, d_qkv});
-    own_.weights_backward(run, *qkv_, x, flat(d_qkv), qkv);
-    qkv_->backward_input(run.stream, {flat(d_qkv), {}, narrow});
+    own_.weights_backward(run, *qkv_, x, sizes_.flat(d_qkv), qkv, true);
+    qkv_->backward_input(run.stream, {sizes_.flat(d_qkv), {}, narrow});
     device.add(run.stream, {narrow, d_sum, dx});
   }
 
@@ -241,8 +200,6 @@ class TransformerBlock final : public Block {
     const std::vector<Tensor>& t = run.saved;
     return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11]};
   }
-  /// Of (batch, seq, heads, head_dim), the rows.
-  Tensor flat(const Tensor& t) const { return t.reshaped(sizes_.rows_by(t.count() / sizes_.rows())); }
 
   Sizes sizes_;
   int layer_;
@@ -318,7 +275,7 @@ class Heads final : public Block {
     device.gather_rows(run.stream, {x, rows(run), s.gathered});
     transform_->forward(run.stream, {masked_of(s.gathered), own_.weight(transform + 1), {}, {}, s.dense, follows});
     device.activation_forward(run.stream, {s.dense, s.gelu, Activation::gelu_erf});
-    own_.norm_forward(run, s.gelu, norm, s.norm, s.mean, s.rstd);
+    own_.norm_forward(run, s.gelu, norm, norm_epsilon, s.norm, s.mean, s.rstd);
     pooler_->forward(run.stream, {first_of(s.gathered), own_.weight(pooler + 1), {}, {}, s.pooler, follows});
     device.activation_forward(run.stream, {s.pooler, s.pooled, Activation::tanh});
     if (!run.backward_follows) classify(run, s);
@@ -331,12 +288,12 @@ class Heads final : public Block {
     classify(run, s);
     announce(run, next_sentence + 1, next_sentence);
     announce(run, decoder_bias, decoder_bias);
-    own_.norm_backward(run, d_norm, s.gelu, norm, s.mean, s.rstd, d_gelu);
+    own_.norm_backward(run, d_norm, s.gelu, norm, s.mean, s.rstd, {}, d_gelu);
     device.activation_backward(run.stream, {d_gelu, s.dense, d_gelu, Activation::gelu_erf});
-    own_.weights_backward(run, *transform_, masked_of(s.gathered), d_gelu, transform);
+    own_.weights_backward(run, *transform_, masked_of(s.gathered), d_gelu, transform, true);
     transform_->backward_input(run.stream, {d_gelu, {}, masked_of(d_gathered)});
     device.activation_backward(run.stream, {d_pooled, s.pooler, d_pooled, Activation::tanh});
-    own_.weights_backward(run, *pooler_, first_of(s.gathered), d_pooled, pooler);
+    own_.weights_backward(run, *pooler_, first_of(s.gathered), d_pooled, pooler, true);
     pooler_->backward_input(run.stream, {d_pooled, {}, first_of(d_gathered)});
     device.scatter_rows(run.stream, {d_gathered, rows(run), dx.reshaped(x.dims)});
   }
@@ -400,7 +357,7 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
                                            std::int64_t micro_batch, std::int64_t seq_len) {
   const BertDescription& shape = network.as<BertDescription>();
   check(shape, seq_len);
-  const Sizes sizes{shape, precision, storage(precision), micro_batch, seq_len};
+  const Sizes sizes{{precision, micro_batch, seq_len}, shape};
   std::vector<std::unique_ptr<Block>> chain;
   chain.push_back(std::make_unique<EmbeddingBlock>(sizes));
   for (int layer = 0; layer < shape.layers; ++layer) chain.push_back(std::make_unique<TransformerBlock>(sizes, layer));

@@ -13,11 +13,7 @@ class BertShape final : public ShapeOf<BertDescription> {
     return {.kind = DataKind::masked_tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    BertDescription first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
 
   std::int64_t count_parameters() const override {
     const std::int64_t c = d.width, norm = 2 * c, square = c * c + c;
@@ -42,16 +38,13 @@ class BertShape final : public ShapeOf<BertDescription> {
       add_product(list, p);
     };
     const auto classifier = [&](const char* name, std::int64_t of_rows, std::int64_t classes) {
-      Product p;
-      p.kind = Product::Kind::classifier;
-      p.rows = of_rows, p.in_features = c, p.out_features = classes, p.name = name;
+      Product p{.kind = Product::Kind::classifier, .name = name};
+      p.rows = of_rows, p.in_features = c, p.out_features = classes;
       add_product(list, p);
     };
     linear("qkv", rows, c, 3 * c, Epilogue::bias, layers);
-    Product attention;
-    attention.kind = Product::Kind::attention;
+    Product attention{.kind = Product::Kind::attention, .causal = false, .count = layers};
     attention.batch = micro_batch, attention.seq = seq_len, attention.heads = d.heads, attention.head_dim = c / d.heads;
-    attention.causal = false, attention.count = layers;
     add_product(list, attention);
     linear("attention_out", rows, c, c, Epilogue::bias_residual, layers);
     linear("mlp_up", rows, c, d.hidden, Epilogue::bias, layers);  // the GELU is a pass of its own
@@ -74,9 +67,7 @@ class BertShape final : public ShapeOf<BertDescription> {
   // of all but norms and biases, clipping at 1), as AdamW. MLPerf's LAMB is not there. The tiny network trains faster
   // at more.
   OptimizerConfig default_optimizer(std::int64_t) const override {
-    OptimizerConfig config;
-    config.kind = OptimizerConfig::Kind::adamw;
-    config.learning_rate = d.width < 768 ? 1e-3f : 1e-4f;
+    OptimizerConfig config{.learning_rate = d.width < 768 ? 1e-3f : 1e-4f};
     config.beta1 = 0.9f, config.beta2 = 0.999f, config.epsilon = 1e-6f;
     config.weight_decay = 0.01f, config.clip_norm = 1.0f;
     return config;
@@ -100,13 +91,11 @@ class BertShape final : public ShapeOf<BertDescription> {
 std::shared_ptr<const NetworkShape> shape(const BertDescription& sizes) { return std::make_shared<BertShape>(sizes); }
 
 Family describe() {
-  Family family;
   // Sizes: Devlin et al., §3, as released (uncased). {layers, width, heads, hidden, vocabulary, max_seq}, default
   // micro-batch, default sequence
-  family.networks = {{"bert-tiny", shape({2, 128, 4, 512, 128, 128}), 8, 128},
-                     {"bert-base", shape({12, 768, 12, 3072, 30522, 512}), 1, 512},
-                     {"bert-large", shape({24, 1024, 16, 4096, 30522, 512}), 1, 512}};
-  return family;
+  return {.networks = {{"bert-tiny", shape({2, 128, 4, 512, 128, 128}), 8, 128},
+                       {"bert-base", shape({12, 768, 12, 3072, 30522, 512}), 1, 512},
+                       {"bert-large", shape({24, 1024, 16, 4096, 30522, 512}), 1, 512}}};
 }
 
 }  // namespace tw::models::family::bert

@@ -179,10 +179,6 @@ static NetworkDescription of_layers(const std::string& json) {
   return {"custom-" + description.name, shape(description), description.micro_batch, description.seq_len};
 }
 
-Family describe() {
-  Family family;
-  family.of_layers = of_layers;
-  return family;
-}
+Family describe() { return {.of_layers = of_layers}; }
 
 }  // namespace tw::models::family::custom

@@ -5,6 +5,7 @@
 #include "models/families/custom/work.hpp"
 
 #include <cmath>
+#include <map>
 
 #include "models/layers/blocks.hpp"
 
@@ -225,15 +226,8 @@ class ActivationWork final : public Known {
 
  private:
   Activation function() const {
-    switch (o_.function) {
-      case Operation::Function::relu:
-        return Activation::relu;
-      case Operation::Function::tanh:
-        return Activation::tanh;
-      case Operation::Function::gelu:
-        break;
-    }
-    return Activation::gelu_erf;
+    using enum Operation::Function;
+    return o_.function == relu ? Activation::relu : o_.function == tanh ? Activation::tanh : Activation::gelu_erf;
   }
 };
 
@@ -264,27 +258,22 @@ class MaxPool final : public Known {
   }
 };
 
-class GlobalAveragePool final : public Known {
- public:
-  using Known::Known;
-  void forward(BlockRun& run, const Values& v) override {
-    device_->average_pool_forward(run.stream, {image_of(v.in[0]), v.out});
-  }
-  void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
-    if (d_in[0]) device_->average_pool_backward(run.stream, {d_out, image_of(d_in[0])});
-  }
-};
-
 class AveragePool final : public Known {
  public:
   using Known::Known;
   void forward(BlockRun& run, const Values& v) override {
-    device_->average_pool_forward(run.stream, {v.in[0], v.out, of(o_.kernel), of(o_.stride), of(o_.padding)});
+    device_->average_pool_forward(run.stream, {image(v.in[0]), v.out, kernel(), of(o_.stride), of(o_.padding)});
   }
   void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
     if (d_in[0])
-      device_->average_pool_backward(run.stream, {d_out, d_in[0], of(o_.kernel), of(o_.stride), of(o_.padding)});
+      device_->average_pool_backward(run.stream, {d_out, image(d_in[0]), kernel(), of(o_.stride), of(o_.padding)});
   }
+
+ private:
+  /// A global one also takes sequences.
+  bool is_global() const { return o_.kind == Kind::global_average_pool; }
+  Tensor image(const Tensor& values) const { return is_global() ? image_of(values) : values; }
+  PerAxis kernel() const { return is_global() ? PerAxis(0) : of(o_.kernel); }
 };
 
 class Attention final : public Known {
@@ -373,14 +362,8 @@ class Loss final : public Known {
 }  // namespace
 
 Dims Batch::dims(const Extent& extent) const {
-  switch (extent.kind) {
-    case Extent::Kind::vector:
-      return {samples, extent.channels};
-    case Extent::Kind::sequence:
-      return {samples, seq_len, extent.channels};
-    case Extent::Kind::image:
-      break;
-  }
+  if (extent.kind == Extent::Kind::vector) return {samples, extent.channels};
+  if (extent.kind == Extent::Kind::sequence) return {samples, seq_len, extent.channels};
   return {samples, extent.height, extent.width, extent.channels};
 }
 
@@ -395,44 +378,34 @@ Tensor image_of(const Tensor& values) {
   return values.reshaped({d[0], 1, d.rank() == 3 ? d[1] : 1, d[d.rank() - 1]});
 }
 
+namespace {
+template <class T>
+std::unique_ptr<Work> make(const CustomDescription& network, const Operation& operation, const Batch& batch) {
+  return std::make_unique<T>(network, operation, batch);
+}
+}  // namespace
+
 std::unique_ptr<Work> make_work(const CustomDescription& network, int place, const Batch& batch) {
-  const Operation& o = network.operations[static_cast<std::size_t>(place)];
-  const auto make = [&]<class T>(T*) -> std::unique_ptr<Work> { return std::make_unique<T>(network, o, batch); };
-  switch (o.kind) {
-    case Kind::embedding:
-      return make(static_cast<Embedding*>(nullptr));
-    case Kind::linear:
-      return make(static_cast<Linear*>(nullptr));
-    case Kind::convolution:
-    case Kind::transposed_convolution:
-      return make(static_cast<Convolution*>(nullptr));
-    case Kind::batch_norm:
-      return make(static_cast<BatchNorm*>(nullptr));
-    case Kind::layer_norm:
-    case Kind::rms_norm:
-      return make(static_cast<RowNorm*>(nullptr));
-    case Kind::activation:
-      return make(static_cast<ActivationWork*>(nullptr));
-    case Kind::swiglu:
-      return make(static_cast<Swiglu*>(nullptr));
-    case Kind::max_pool:
-      return make(static_cast<MaxPool*>(nullptr));
-    case Kind::average_pool:
-      return make(static_cast<AveragePool*>(nullptr));
-    case Kind::concatenation:
-      return make(static_cast<Concatenation*>(nullptr));
-    case Kind::global_average_pool:
-      return make(static_cast<GlobalAveragePool*>(nullptr));
-    case Kind::attention:
-      return make(static_cast<Attention*>(nullptr));
-    case Kind::add:
-      return make(static_cast<AddWork*>(nullptr));
-    case Kind::loss:
-      return make(static_cast<Loss*>(nullptr));
-    case Kind::flatten:
-      break;
-  }
-  return nullptr;
+  using enum Operation::Kind;
+  using Make = std::unique_ptr<Work> (*)(const CustomDescription&, const Operation&, const Batch&);
+  static const std::map<Kind, Make> makers = {{embedding, make<Embedding>},
+                                              {linear, make<Linear>},
+                                              {convolution, make<Convolution>},
+                                              {transposed_convolution, make<Convolution>},
+                                              {batch_norm, make<BatchNorm>},
+                                              {layer_norm, make<RowNorm>},
+                                              {rms_norm, make<RowNorm>},
+                                              {activation, make<ActivationWork>},
+                                              {swiglu, make<Swiglu>},
+                                              {max_pool, make<MaxPool>},
+                                              {average_pool, make<AveragePool>},
+                                              {global_average_pool, make<AveragePool>},
+                                              {concatenation, make<Concatenation>},
+                                              {attention, make<Attention>},
+                                              {add, make<AddWork>},
+                                              {loss, make<Loss>}};
+  const Operation& operation = network.operations[static_cast<std::size_t>(place)];
+  return makers.at(operation.kind)(network, operation, batch);
 }
 
 }  // namespace tw::models::family::custom

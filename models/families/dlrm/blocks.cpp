@@ -32,18 +32,9 @@ class Linear {
   Dims output() const { return {shape_.rows, shape_.out_features}; }
   std::vector<ParameterSpec> parameters() const {
     const auto in = static_cast<double>(shape_.in_features), out = static_cast<double>(shape_.out_features);
-    return {{name_ + ".weight",
-             {shape_.out_features, shape_.in_features},
-             normal(std::sqrt(2 / (in + out))),
-             true,
-             false,
-             ParameterSpec::Export::as_is},
-            {name_ + ".bias",
-             {shape_.out_features},
-             normal(std::sqrt(1 / out)),
-             false,
-             false,
-             ParameterSpec::Export::as_is}};
+    ParameterSpec bias = vector_of(name_ + ".bias", shape_.out_features, 0);
+    bias.initialiser = normal(std::sqrt(1 / out));
+    return {matrix(name_ + ".weight", {shape_.out_features, shape_.in_features}, std::sqrt(2 / (in + out))), bias};
   }
   void build(Device& device, const std::vector<Parameter>& own) {
     weight_ = own[0];
@@ -53,12 +44,7 @@ class Linear {
   }
   NamedPlan plan() const { return {"linear", plan_}; }
   void forward(BlockRun& run, const Tensor& x, const Tensor& y) {
-    LinearForward args;
-    args.x = x;
-    args.bias = bias_.weight;
-    args.y = y;
-    args.follows = run.update_statistics;
-    plan_->forward(run.stream, args);
+    plan_->forward(run.stream, {x, bias_.weight, {}, {}, y, run.update_statistics});
   }
   /// dx is absent for the first layer.
   void backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx) {

@@ -12,8 +12,7 @@ class DlrmShape final : public ShapeOf<DlrmDescription> {
   using ShapeOf::ShapeOf;
   std::string family() const override { return "dlrm"; }
   DataDescription data() const override {
-    DataDescription data;
-    data.kind = DataKind::clicks;
+    DataDescription data{.kind = DataKind::clicks};
     data.dense_features = d.dense_features;
     data.hot = d.hot;
     data.table_rows.assign(d.table_rows.begin(), d.table_rows.end());
@@ -65,10 +64,8 @@ class DlrmShape final : public ShapeOf<DlrmDescription> {
       linear("bot_l.", i, d.bottom[i]);
     }
     if (layers-- == 0) return list;
-    Product pairs;
-    pairs.kind = Product::Kind::interaction;
-    pairs.batch = micro_batch, pairs.heads = d.features(), pairs.head_dim = d.width();
-    add_product(list, pairs);
+    add_product(
+        list, {.kind = Product::Kind::interaction, .batch = micro_batch, .heads = d.features(), .head_dim = d.width()});
     in = d.interactions();
     for (std::size_t i = 0; i < d.top.size(); ++i) {
       if (layers-- == 0) return list;
@@ -90,13 +87,11 @@ class DlrmShape final : public ShapeOf<DlrmDescription> {
   // Plain SGD at 1.0 for a batch of 2048: the reference's own settings for MLPerf (facebookresearch/dlrm,
   // bench/run_and_time.sh). The tiny network's rate was found by trial.
   OptimizerConfig default_optimizer(std::int64_t) const override {
-    OptimizerConfig config;
-    config.kind = OptimizerConfig::Kind::sgd;
-    config.learning_rate = d.width() < 128 ? 0.5f : 1.0f;
-    config.momentum = 0;
-    config.weight_decay = 0;
-    config.clip_norm = 0;
-    return config;
+    return {.kind = OptimizerConfig::Kind::sgd,
+            .learning_rate = d.width() < 128 ? 0.5f : 1.0f,
+            .momentum = 0,
+            .weight_decay = 0,
+            .clip_norm = 0};
   }
 
   std::string summary() const override {

@@ -13,11 +13,7 @@ class Gpt2Shape final : public ShapeOf<Gpt2Description> {
     return {.kind = DataKind::tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    Gpt2Description first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
 
   std::int64_t count_parameters() const override {
     const std::int64_t c = d.width;
@@ -39,19 +35,15 @@ class Gpt2Shape final : public ShapeOf<Gpt2Description> {
       add_product(list, p);
     };
     linear("qkv", c, 3 * c, Epilogue::bias);
-    Product attention;
-    attention.kind = Product::Kind::attention;
+    Product attention{.kind = Product::Kind::attention, .count = layers};
     attention.batch = micro_batch, attention.seq = seq_len, attention.heads = d.heads, attention.head_dim = c / d.heads;
-    attention.count = layers;
     add_product(list, attention);
     linear("attention_out", c, c, Epilogue::bias_residual);
     linear("mlp_up", c, 4 * c, Epilogue::bias_gelu);
     linear("mlp_down", 4 * c, c, Epilogue::bias_residual);
     if (layers < d.layers) return list;
-    Product head;
-    head.kind = Product::Kind::classifier;
-    head.rows = rows, head.in_features = c, head.out_features = d.vocabulary;
-    add_product(list, head);
+    add_product(list,
+                {.kind = Product::Kind::classifier, .rows = rows, .in_features = c, .out_features = d.vocabulary});
     return list;
   }
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const override {

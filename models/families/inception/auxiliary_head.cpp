@@ -32,14 +32,9 @@ AuxiliaryHead::AuxiliaryHead(const Sizes& sizes, const Auxiliary& auxiliary, con
 std::vector<ParameterSpec> AuxiliaryHead::parameters() const {
   std::vector<ParameterSpec> specs = layers_.parameters();
   const std::string fc = std::string(prefix) + "fc";
-  const auto as_is = ParameterSpec::Export::as_is;
-  specs.push_back(of_head({fc + ".weight",
-                           {classifier_shape_.classes, classifier_shape_.in_features},
-                           normal(classifier_stddev),
-                           true,
-                           false,
-                           as_is}));
-  specs.push_back({fc + ".bias", {classifier_shape_.classes}, constant(0), false, false, as_is});
+  specs.push_back(of_head(
+      matrix(fc + ".weight", {classifier_shape_.classes, classifier_shape_.in_features}, classifier_stddev)));
+  specs.push_back(vector_of(fc + ".bias", classifier_shape_.classes, 0));
   return specs;
 }
 

@@ -18,10 +18,8 @@ Product convolution(const Unit& unit, std::int64_t micro_batch) {
 }
 
 Product classifier(std::int64_t micro_batch, std::int64_t in, const InceptionDescription& d) {
-  Product p;
-  p.kind = Product::Kind::classifier;
+  Product p{.kind = Product::Kind::classifier, .label_smoothing = d.label_smoothing};
   p.rows = micro_batch, p.in_features = in, p.out_features = d.classes;
-  p.label_smoothing = d.label_smoothing;
   return p;
 }
 
@@ -92,22 +90,8 @@ class InceptionShape final : public ShapeOf<InceptionDescription> {
     return list;
   }
 
-  /// One behind each convolution.
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t) const override {
-    std::vector<Norm> list;
-    std::set<std::string> seen;
-    for (const Product& p : products(micro_batch, 0, layers().count)) {
-      if (p.kind != Product::Kind::convolution) continue;
-      const std::string name = "h" + std::to_string(p.out_height()) + "_" + std::to_string(p.out_channels);
-      if (!seen.insert(name).second) continue;
-      list.push_back({.kind = Norm::Kind::batch,
-                      .name = name,
-                      .batch = p.batch,
-                      .height = p.out_height(),
-                      .width = p.out_width(),
-                      .channels = p.out_channels});
-    }
-    return list;
+    return batch_norms(products(micro_batch, 0, layers().count));
   }
 
   /// Pools and joins, each shape once.
@@ -157,13 +141,11 @@ class InceptionShape final : public ShapeOf<InceptionDescription> {
   // default micro-batch, once. Weight decay 4e-5: the authors' code (TensorFlow models, inception_v3). The tiny
   // network's rate was found by trial.
   OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const override {
-    OptimizerConfig config;
-    config.kind = OptimizerConfig::Kind::sgd;
-    config.learning_rate = d.narrowing > 1 ? 0.05f : 0.045f * static_cast<float>(default_micro_batch) / 32.0f;
-    config.momentum = 0.9f;
-    config.weight_decay = 4e-5f;
-    config.clip_norm = 2.0f;
-    return config;
+    return {.kind = OptimizerConfig::Kind::sgd,
+            .learning_rate = d.narrowing > 1 ? 0.05f : 0.045f * static_cast<float>(default_micro_batch) / 32.0f,
+            .momentum = 0.9f,
+            .weight_decay = 4e-5f,
+            .clip_norm = 2.0f};
   }
 
   std::string summary() const override {
@@ -209,9 +191,7 @@ Family describe() {
                                      .image_size = 23,
                                      .auxiliary_kernel = 2,
                                      .classes = 10};
-  Family family;
-  family.networks = {{"inception-tiny", shape(tiny), 16, 0}, {"inception-v3", shape({}), 8, 0}};
-  return family;
+  return {.networks = {{"inception-tiny", shape(tiny), 16, 0}, {"inception-v3", shape({}), 8, 0}}};
 }
 
 }  // namespace tw::models::family::inception

@@ -16,11 +16,7 @@ class LlamaShape final : public ShapeOf<LlamaDescription> {
     return {.kind = DataKind::tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    LlamaDescription first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
 
   std::int64_t count_parameters() const override {
     const std::int64_t c = d.width;
@@ -41,20 +37,16 @@ class LlamaShape final : public ShapeOf<LlamaDescription> {
       add_product(list, p);
     };
     linear("qkv", c, d.qkv_width(), Epilogue::none);
-    Product attention;
-    attention.kind = Product::Kind::attention;
+    Product attention{.kind = Product::Kind::attention, .count = layers};
     attention.batch = micro_batch, attention.seq = seq_len;
     attention.heads = d.heads, attention.kv_heads = d.kv_heads, attention.head_dim = d.head_dim();
-    attention.count = layers;
     add_product(list, attention);
     linear("attention_out", c, c, Epilogue::residual);
     linear("mlp_gate_up", c, 2 * d.hidden, Epilogue::none);
     linear("mlp_down", d.hidden, c, Epilogue::residual);
     if (layers < d.layers) return list;
-    Product head;
-    head.kind = Product::Kind::classifier;
-    head.rows = rows, head.in_features = c, head.out_features = d.vocabulary;
-    add_product(list, head);
+    add_product(list,
+                {.kind = Product::Kind::classifier, .rows = rows, .in_features = c, .out_features = d.vocabulary});
     return list;
   }
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const override {
@@ -74,9 +66,7 @@ class LlamaShape final : public ShapeOf<LlamaDescription> {
   // submitter). Learning rates: Llama 3's (arXiv 2407.21783, table 3; 1B and 3B, which it does not list, take the
   // 8B's); the tiny network trains faster at more.
   OptimizerConfig default_optimizer(std::int64_t) const override {
-    OptimizerConfig config;
-    config.kind = OptimizerConfig::Kind::adamw;
-    config.learning_rate = d.width < 1024 ? 3e-3f : d.width <= 4096 ? 3e-4f : 1.5e-4f;
+    OptimizerConfig config{.learning_rate = d.width < 1024 ? 3e-3f : d.width <= 4096 ? 3e-4f : 1.5e-4f};
     config.beta1 = 0.9f, config.beta2 = 0.95f, config.epsilon = 1e-5f;
     config.weight_decay = 0.1f, config.clip_norm = 1.0f;
     return config;

@@ -85,10 +85,10 @@ class Bottleneck final : public Block {
       : name_(name), dtype_(storage(precision)), input_{batch, size, size, in_channels} {
     const auto add = [&](const Dims& in, std::int64_t out, int kernel, int step, const char* convolution,
                          const char* norm) {
-      layers_.push_back(convolution_norm(
+      layers_.add(convolution_norm(
           ConvolutionShape{batch, in[1], in[2], in[3], out, kernel, step, kernel / 2, dtype_, math(precision)},
           name + convolution, name + norm));
-      return layers_.back().output();
+      return layers_[layers_.size() - 1].output();
     };
     const Dims narrow = add(input_, channels, 1, 1, ".conv1", ".bn1");
     const Dims strided = add(narrow, channels, 3, stride, ".conv2", ".bn2");
@@ -97,11 +97,11 @@ class Bottleneck final : public Block {
       add(input_, expansion * channels, 1, stride, ".downsample.0", ".downsample.1");
   }
   std::string name() const override { return name_; }
-  std::vector<ParameterSpec> parameters() const override { return of_layers(&ConvolutionNorm::parameters); }
-  std::vector<ParameterSpec> statistics() const override { return of_layers(&ConvolutionNorm::statistics); }
+  std::vector<ParameterSpec> parameters() const override { return layers_.parameters(); }
+  std::vector<ParameterSpec> statistics() const override { return layers_.statistics(); }
   ActivationSpec output() const override { return {name_, layers_[third].output(), dtype_}; }
   std::vector<ActivationSpec> saved() const override {
-    std::vector<ActivationSpec> specs = of_layers(&ConvolutionNorm::saved);
+    std::vector<ActivationSpec> specs = layers_.saved();
     specs.insert(specs.begin(),
                  {{"relu1", layers_[first].output(), dtype_}, {"relu2", layers_[second].output(), dtype_}});
     return specs;
@@ -117,11 +117,11 @@ class Bottleneck final : public Block {
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>& statistics) override {
     device_ = &device;
-    for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].build(device, own, 3 * i, statistics, 2 * i);
+    layers_.build(device, own, 0, statistics, 0);
   }
   std::vector<NamedPlan> plans() const override {
     std::vector<NamedPlan> all;
-    for (const ConvolutionNorm& layer : layers_) all.push_back(layer.plan());
+    layers_.add_plans(all);
     return all;
   }
   void forward(BlockRun& run, Tensor x, Tensor y) override {
@@ -161,20 +161,13 @@ class Bottleneck final : public Block {
   }
 
  private:
-  template <class Specs>
-  Specs of_layers(Specs (ConvolutionNorm::*specs)() const) const {
-    Specs all;
-    for (const ConvolutionNorm& layer : layers_)
-      for (auto& spec : (layer.*specs)()) all.push_back(std::move(spec));
-    return all;
-  }
   bool has_projection() const { return layers_.size() > projection; }
 
   static constexpr std::size_t first = 0, second = 1, third = 2, projection = 3;
   std::string name_;
   DType dtype_;
   Dims input_;
-  std::vector<ConvolutionNorm> layers_;
+  ConvolutionNorms layers_;
   Device* device_ = nullptr;
 };
 

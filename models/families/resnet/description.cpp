@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "models/catalog/families.hpp"
 
@@ -77,43 +76,25 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
       }
       width *= 2;
     }
-    Product head;
-    head.kind = Product::Kind::classifier;
+    Product head{.kind = Product::Kind::classifier, .label_smoothing = d.label_smoothing};
     head.rows = micro_batch, head.in_features = in, head.out_features = d.classes;
-    head.label_smoothing = d.label_smoothing;
     add_product(list, head);
     return list;
   }
-  /// One behind each convolution.
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t) const override {
-    std::vector<Norm> list;
-    std::set<std::string> seen;
-    for (const Product& p : products(micro_batch, 0, bottlenecks())) {
-      if (p.kind != Product::Kind::convolution) continue;
-      const std::string name = "h" + std::to_string(p.out_height()) + "_" + std::to_string(p.out_channels);
-      if (!seen.insert(name).second) continue;
-      list.push_back({.kind = Norm::Kind::batch,
-                      .name = name,
-                      .batch = p.batch,
-                      .height = p.out_height(),
-                      .width = p.out_width(),
-                      .channels = p.out_channels});
-    }
-    return list;
+    return batch_norms(products(micro_batch, 0, bottlenecks()));
   }
 
   // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4, never clipped. The rate is
   // scaled linearly (Goyal et al., arXiv 1706.02677) to the network's default micro-batch, once: it does not follow
   // the batch of a run. The tiny network's rate was found by trial.
   OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const override {
-    OptimizerConfig config;
-    config.kind = OptimizerConfig::Kind::sgd;
     const bool tiny = d.stem_width < 64;
-    config.learning_rate = tiny ? 0.05f : 0.1f * static_cast<float>(default_micro_batch) / 256.0f;
-    config.momentum = 0.9f;
-    config.weight_decay = 1e-4f;
-    config.clip_norm = 0;
-    return config;
+    return {.kind = OptimizerConfig::Kind::sgd,
+            .learning_rate = tiny ? 0.05f : 0.1f * static_cast<float>(default_micro_batch) / 256.0f,
+            .momentum = 0.9f,
+            .weight_decay = 1e-4f,
+            .clip_norm = 0};
   }
 
   std::string summary() const override {

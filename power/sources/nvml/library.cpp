@@ -4,42 +4,27 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 namespace tw::power::nvml {
 namespace {
 
-const char* reason_of(int code) {
-  switch (code) {
-    case no_permission:
-    case operating_system:  // the device file is kept away by a cgroup
-      return "permission";
-    case driver_not_loaded:
-    case library_not_found:
-    case library_version_mismatch:
-      return "no_driver";
-    case gpu_is_lost:
-    case reset_required:
-      return "lost";
-    default:
-      return "unsupported";
-  }
-}
-
-const char* advice_of(int code) {
-  switch (code) {
-    case driver_not_loaded:
-      return "; load the module nvidia";
-    case library_version_mismatch:
-      return "; the driver was updated while loaded: reboot, or reload the module nvidia";
-    case gpu_is_lost:
-      return "; the GPU has fallen off the bus: see dmesg";
-    case reset_required:
-      return "; reset the GPU";
-    case operating_system:
-      return "; the container or the job's cgroup hides the device file";
-    default:
-      return "";
-  }
+/// What an error means, and what to do about it.
+struct Meaning {
+  const char *reason, *advice;
+};
+Meaning meaning_of(int code) {
+  static const std::map<int, Meaning> all = {
+      {no_permission, {"permission", ""}},
+      {operating_system, {"permission", "; the container or the job's cgroup hides the device file"}},
+      {driver_not_loaded, {"no_driver", "; load the module nvidia"}},
+      {library_not_found, {"no_driver", ""}},
+      {library_version_mismatch,
+       {"no_driver", "; the driver was updated while loaded: reboot, or reload the module nvidia"}},
+      {gpu_is_lost, {"lost", "; the GPU has fallen off the bus: see dmesg"}},
+      {reset_required, {"lost", "; reset the GPU"}}};
+  const auto found = all.find(code);
+  return found == all.end() ? Meaning{"unsupported", ""} : found->second;
 }
 
 /// The GPU that a MIG instance is a part of; empty if the driver does not know it.
@@ -111,7 +96,8 @@ std::string Library::text(int code) const {
 Unavailable Library::explain(int code, const char* function) const {
   if (code == function_not_found)
     return {"unsupported", std::string(default_library) + " has no symbol " + function + ": update the driver"};
-  return {reason_of(code), std::string(function) + ": " + text(code) + advice_of(code)};
+  const Meaning meaning = meaning_of(code);
+  return {meaning.reason, std::string(function) + ": " + text(code) + meaning.advice};
 }
 
 void Library::fail(int code, const char* function, const std::string& domain) const {

@@ -13,11 +13,7 @@ class MlpShape final : public ShapeOf<MlpDescription> {
     return {.kind = DataKind::images, .image_size = d.image_size, .image_channels = 3, .classes = d.classes};
   }
   LayerCount layers() const override { return {d.layers, 1, "layers"}; }
-  std::shared_ptr<const NetworkShape> cut(int layers) const override {
-    MlpDescription first = d;
-    first.layers = layers;
-    return shape(first);
-  }
+  std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
   std::int64_t count_parameters() const override {
     const auto layer = [&](std::int64_t in) { return (in + 1) * 2 * d.width + (2 * d.width + 1) * d.width; };
     return layer(d.pixels()) + d.layers * layer(d.width) + (d.width + 1) * d.classes;

@@ -44,21 +44,10 @@ struct BinaryOp {
 struct Sum {
   __device__ static float value(float a, float b) { return a + b; }
 };
-struct GeluGradient {
-  __device__ static float value(float gradient, float x) { return gradient * formula::gelu_derivative(x); }
-};
-
-template <class T>
-struct GeluOp {
-  const T* x;
-  T* y;
-  template <int N>
-  __device__ void at(Index i) const {
-    Floats<N> values = load<N>(x + i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) values[k] = formula::gelu(values[k]);
-    store(y + i, values);
-  }
+/// The tanh form, which linear layers fuse.
+struct Gelu {
+  __device__ static float value(float x) { return formula::gelu(x); }
+  __device__ static float derivative(float x) { return formula::gelu_derivative(x); }
 };
 
 template <class T, class Of>
@@ -134,8 +123,7 @@ void activation_forward(cudaStream_t stream, const ActivationForward& args) {
   with_type(args.y.dtype, [&]<class T>(T*) {
     formula::with_activation(args.activation, [&]<class Of>(Of) {
       constexpr int n = width_of<T>;
-      map<n>(stream, ActivationOp<T, Of>{args.x.as<T>(), args.y.as<T>()}, args.y.count(),
-             aligned<n>({args.x, args.y}));
+      map<n>(stream, ActivationOp<T, Of>{args.x.as<T>(), args.y.as<T>()}, args.y.count(), aligned<n>({args.x, args.y}));
     });
   });
 }
@@ -162,14 +150,15 @@ void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* r
 
 void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count) {
   with_type(dtype, [&]<class T>(T*) {
-    map<width_of<T>>(stream, GeluOp<T>{static_cast<const T*>(x), static_cast<T*>(y)}, count, aligned(x) && aligned(y));
+    map<width_of<T>>(stream, ActivationOp<T, Gelu>{static_cast<const T*>(x), static_cast<T*>(y)}, count,
+                     aligned(x) && aligned(y));
   });
 }
 
 void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count) {
   with_type(dtype, [&]<class T>(T*) {
     T* const gradient = static_cast<T*>(dx);
-    map<width_of<T>>(stream, BinaryOp<T, GeluGradient>{gradient, static_cast<const T*>(x), gradient}, count,
+    map<width_of<T>>(stream, BinaryOp<T, ActivationGradient<Gelu>>{gradient, static_cast<const T*>(x), gradient}, count,
                      aligned(x) && aligned(dx));
   });
 }

@@ -147,7 +147,12 @@ Windows windows(const Dims& x, const Dims& y, const PerAxis& kernel, const PerAx
           stride,
           padding};
 }
-int threads_for_line(Index packs) { return std::min(round_to_warps(packs), line_threads); }
+/// Runs a kernel with a block for each line of the pixels of `lines`, in packs of n channels.
+template <auto* kernel, class... Arguments>
+void launch_lines(cudaStream_t stream, const Dims& lines, int n, Arguments... arguments) {
+  launch<kernel>(static_cast<unsigned>(lines[0] * lines[1]),
+                 std::min(round_to_warps(lines[2] * lines[3] / n), line_threads), 0, stream, arguments...);
+}
 
 // ---- average of whole images: an image is a matrix of pixels × channels, and a slice of its own ----
 /// `c` of one image; blocks: images × tiles.
@@ -196,18 +201,16 @@ struct Images {
 void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args) {
   const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
   with_packs(args.x.dtype, w.channels, {args.x.data, args.y.data, args.argmax.data}, [&]<class T, int N>() {
-    launch<max_pool_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
-                                          threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
-                                          args.x.as<T>(), args.y.as<T>(), args.argmax.as<std::int32_t>(), w);
+    launch_lines<max_pool_forward_kernel<T, N>>(stream, args.y.dims, N, args.x.as<T>(), args.y.as<T>(),
+                                                args.argmax.as<std::int32_t>(), w);
   });
 }
 
 void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args) {
   const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
   with_packs(args.dx.dtype, w.channels, {args.dy.data, args.argmax.data, args.dx.data}, [&]<class T, int N>() {
-    launch<max_pool_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
-                                           threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
-                                           args.dy.as<T>(), args.argmax.as<std::int32_t>(), args.dx.as<T>(), w);
+    launch_lines<max_pool_backward_kernel<T, N>>(stream, args.dx.dims, N, args.dy.as<T>(),
+                                                 args.argmax.as<std::int32_t>(), args.dx.as<T>(), w);
   });
 }
 
@@ -215,9 +218,7 @@ void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
   if (args.kernel != 0) {
     const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
     with_packs(args.x.dtype, w.channels, {args.x.data, args.y.data}, [&]<class T, int N>() {
-      launch<average_windows_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
-                                                   threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
-                                                   args.x.as<T>(), args.y.as<T>(), w);
+      launch_lines<average_windows_forward_kernel<T, N>>(stream, args.y.dims, N, args.x.as<T>(), args.y.as<T>(), w);
     });
     return;
   }
@@ -232,9 +233,7 @@ void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args)
   if (args.kernel != 0) {
     const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
     with_packs(args.dx.dtype, w.channels, {args.dy.data, args.dx.data}, [&]<class T, int N>() {
-      launch<average_windows_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
-                                                    threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
-                                                    args.dy.as<T>(), args.dx.as<T>(), w);
+      launch_lines<average_windows_backward_kernel<T, N>>(stream, args.dx.dims, N, args.dy.as<T>(), args.dx.as<T>(), w);
     });
     return;
   }

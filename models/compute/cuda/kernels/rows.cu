@@ -1,7 +1,7 @@
 // Rows by index: gathered, and scattered back; and parts of all rows. A block for each part of a row.
 #include <numeric>
 
-#include "models/compute/cuda/kernels/support.cuh"
+#include "models/compute/cuda/kernels/row_parts.cuh"
 
 namespace tw::models::cuda {
 namespace {
@@ -9,26 +9,10 @@ namespace {
 constexpr int most_threads = occupancy::common_threads(
     {occupancy::gather_rows_kernel, occupancy::scatter_rows_kernel, occupancy::copy_channels_kernel});
 
-struct Parts {
-  Index width;
-  unsigned parts;  // blocks of a row
-};
-
-/// Of a thread's pack: its row, and its place in it.
-template <int N>
-struct Place {
-  Index row, column;
-  __device__ explicit Place(const Parts& p) {
-    const unsigned block_row = blockIdx.x / p.parts;
-    row = block_row;
-    column = (static_cast<Index>(blockIdx.x - block_row * p.parts) * blockDim.x + threadIdx.x) * N;
-  }
-};
-
 template <class T, int N>
 __global__ void __launch_bounds__(most_threads)
-    gather_rows_kernel(const T* x, const std::int32_t* indices, T* y, Parts p) {
-  const Place<N> at(p);
+    gather_rows_kernel(const T* x, const std::int32_t* indices, T* y, RowParts p) {
+  const PlaceInRow<N> at(p);
   if (at.column >= p.width) return;
   store(y + at.row * p.width + at.column, load<N>(x + indices[at.row] * p.width + at.column));
 }
@@ -36,8 +20,8 @@ __global__ void __launch_bounds__(most_threads)
 /// dx is zero: no two rows of dy go to the same one.
 template <class T, int N>
 __global__ void __launch_bounds__(most_threads)
-    scatter_rows_kernel(const T* dy, const std::int32_t* indices, T* dx, Parts p) {
-  const Place<N> at(p);
+    scatter_rows_kernel(const T* dy, const std::int32_t* indices, T* dx, RowParts p) {
+  const PlaceInRow<N> at(p);
   if (at.column >= p.width) return;
   store(dx + indices[at.row] * p.width + at.column, load<N>(dy + at.row * p.width + at.column));
 }
@@ -45,28 +29,17 @@ __global__ void __launch_bounds__(most_threads)
 /// Of rows of x and y, whose lengths differ, `p.width` neighbours.
 template <class T, int N>
 __global__ void __launch_bounds__(most_threads)
-    copy_channels_kernel(const T* x, Index x_width, T* y, Index y_width, Parts p) {
-  const Place<N> at(p);
+    copy_channels_kernel(const T* x, Index x_width, T* y, Index y_width, RowParts p) {
+  const PlaceInRow<N> at(p);
   if (at.column >= p.width) return;
   store_pack(y + at.row * y_width + at.column, load_pack<N>(x + at.row * x_width + at.column));
 }
-
-struct Shape {
-  Parts parts;
-  unsigned blocks;
-  int threads;
-  Shape(Index rows, Index width, int n) {
-    threads = std::min(round_to_warps(width / n), most_threads);
-    parts = {width, static_cast<unsigned>(ceil_div(width / n, threads))};
-    blocks = static_cast<unsigned>(rows) * parts.parts;
-  }
-};
 
 }  // namespace
 
 void gather_rows(cudaStream_t stream, const GatherRows& args) {
   with_packs(args.y.dtype, args.y.dims[1], {args.x.data, args.y.data}, [&]<class T, int N>() {
-    const Shape shape(args.y.dims[0], args.y.dims[1], N);
+    const RowPartsShape shape(args.y.dims[0], args.y.dims[1], N, most_threads);
     launch<gather_rows_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.x.as<T>(),
                                      args.indices.as<std::int32_t>(), args.y.as<T>(), shape.parts);
   });
@@ -75,7 +48,7 @@ void gather_rows(cudaStream_t stream, const GatherRows& args) {
 void scatter_rows(cudaStream_t stream, const ScatterRows& args) {
   fill(stream, {args.dx, 0});
   with_packs(args.dy.dtype, args.dy.dims[1], {args.dy.data, args.dx.data}, [&]<class T, int N>() {
-    const Shape shape(args.dy.dims[0], args.dy.dims[1], N);
+    const RowPartsShape shape(args.dy.dims[0], args.dy.dims[1], N, most_threads);
     launch<scatter_rows_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.dy.as<T>(),
                                       args.indices.as<std::int32_t>(), args.dx.as<T>(), shape.parts);
   });
@@ -88,7 +61,7 @@ void copy_channels(cudaStream_t stream, const CopyChannels& args) {
   Index common = args.count;
   for (const Index extent : {x_width, y_width, args.from, args.to}) common = std::gcd(common, extent);
   with_packs(args.x.dtype, common, {args.x.data, args.y.data}, [&]<class T, int N>() {
-    const Shape shape(args.x.count() / x_width, args.count, N);
+    const RowPartsShape shape(args.x.count() / x_width, args.count, N, most_threads);
     launch<copy_channels_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.x.as<T>() + args.from, x_width,
                                        args.y.as<T>() + args.to, y_width, shape.parts);
   });
