@@ -1,6 +1,13 @@
 """gpu-validate's page for people, summary.md, and the text of a profile."""
 from validation.figures import furthest, name_of
 
+MEANINGS = {"facts": "says which machine this is", "tests": "runs the tests that need a GPU", "ratios": "compares bf16 steps with compiled PyTorch",
+            "fp8": "compares fp8 with bf16", "energy": "measures joules in windows of 60 s",
+            "checks": "trains on two ranks, with recomputation, with accumulation, and after a point that does not fit",
+            "oracle": "compares exported steps with PyTorch in float64", "memory": "looks for accesses outside of buffers",
+            "nccl": "trains with NCCL", "precisions": "measures other networks and precisions", "ops": "times products and attention alone",
+            "torch-rest": "runs PyTorch on the other points", "profile": "puts each operator beside its least time"}
+
 COLUMNS = """- **point**: network, precision, micro-batch (`mb`) × tokens of a sample, options. By default trainwatt's sums do not depend on the order in
   which blocks of the GPU run, so that two steps give the same bits; `--deterministic no` allows any order, as PyTorch does.
 - **÷ PyTorch**: samples/s ÷ those of PyTorch with `torch.compile` on the same work. With a range: median of blocks (trainwatt, PyTorch twice,
@@ -9,6 +16,7 @@ COLUMNS = """- **point**: network, precision, micro-batch (`mb`) × tokens of a 
 - **of ceiling**: FLOP/s of the step ÷ FLOP/s of its own products and convolutions run alone.
 - **MFU**: FLOP/s of the step ÷ the vendor's dense peak.
 - **J/sample**: energy of the GPU, with the meter's uncertainty; (short): from windows under 60 s.
+- **flag**: what `trainwatt show` explains of the point's report in `steps/` of the archive; busy_host, for example: other programs used the CPU.
 - **–**: does not apply or was not measured; the reason is in the last column, or below if all points have the same."""
 GOALS = "A goal is reached if the figure is at least the one asked for."
 LEAST = """**Least time**: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, whichever takes longer; calculated. **Above least**: the
@@ -67,6 +75,8 @@ def lacking(summary):
 
 
 def points_table(summary):
+    # Of windows as short as these, and said below where a meter is missing.
+    expected = {"short", "few_trials", "no_energy_meter"}
     common = {(figure, reason) for figure, reason, is_common in lacking(summary) if is_common}
 
     def row(point):
@@ -75,6 +85,9 @@ def points_table(summary):
         notes += [f"{what}: {point[key]}" for key, what in (("energy_failed", "window of 60 s"), ("again_failed", "second blocks"),
                                                            ("profile_reason", "profile")) if rate and point.get(key)]
         if rate:
+            verdict = point["verdict"]
+            notes += [] if verdict["status"] == "valid" else [f"{verdict['status']}: {'; '.join(verdict['reasons'])}"]
+            notes += [f"flag {flag}" for flag in verdict["flags"] if flag not in expected]
             notes += [f"{figure}: {reason}" for figure, reason, _ in lacking({"points": [point], "no_torch": summary.get("no_torch")})
                       if (figure, reason) not in common]
         if len(peer.get("ways", {})) > 1:
@@ -140,8 +153,9 @@ def page(summary):
         lines += ["## Where the time of a step goes", ""]
         lines += ([REHEARSED_LEAST.format(profiled[0]["profile"]["least_times_of"]), "", rehearsed_profiles_table(profiled)] if rehearsed else
                   [LEAST, "", profiles_table(profiled)]) + [""]
-    lines += ["## Pieces", "", rows_of(["piece", "result", "what", "seconds"],
-                                       ([name, piece["state"], piece["text"], f"{piece['seconds']:.0f}"] for name, piece in pieces.items())), ""]
+    lines += ["## Pieces", "", rows_of(["piece", "what it does", "ran", "result", "seconds"], (
+        [name, MEANINGS[name], "yes" if piece["state"] == "ran" else piece["state"], piece["text"], f"{piece['seconds']:.0f}"]
+        for name, piece in pieces.items())), ""]
     return "\n".join(lines)
 
 

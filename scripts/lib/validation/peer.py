@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from validation.plan import WITHOUT_PEER
+from validation.plan import NO_PEER, WITHOUT_PEER
 from validation.runner import Compiling, Failed, LeftOut, Runner
 
 LIB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -67,7 +67,7 @@ class Peer(Runner):
             if point.get("samples_per_s") is None:
                 continue
             if point["model"] in WITHOUT_PEER:
-                point["torch_reason"] = "torch_step.py does not have this network"
+                point["torch_reason"] = NO_PEER
                 continue
             if point["precision"] == "fp8":
                 point["torch_reason"] = "PyTorch alone does not train in fp8"

@@ -64,7 +64,8 @@ MFU_GOALS = {("gpt2-1558m", "bf16"): 0.53}
 CEILING_GOALS = {("gpt2-1558m", "bf16"): 0.70}
 FP8_GOALS = {"gpt2-1558m": 1.25}
 # Networks that torch_step.py does not have.
-WITHOUT_PEER = ("dlrm", "dlrm-tiny")
+WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny", "inception-tiny")
+NO_PEER = "torch_step.py does not have this network"
 # A rehearsal's ledger: a CPU is not in the list of vendor peaks.
 REHEARSED_LEDGER = "NVIDIA H200"
 # A pack fits through what takes 60 MiB, such as a mail gateway or a job's sandbox.

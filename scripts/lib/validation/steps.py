@@ -137,6 +137,9 @@ class Steps(Runner):
 
     def theirs(self, goal):
         point = self.point_of(goal)
+        if goal.model in plan.WITHOUT_PEER:
+            point["torch_reason"] = plan.NO_PEER
+            return
         limit = self.allowed(f"{goal.model} torch")
         peer = self.peer(point, limit, "0.2" if self.options.rehearse else str(goal.window), goal.ways)
         if peer:
