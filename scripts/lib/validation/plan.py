@@ -49,8 +49,6 @@ REHEARSED_FP8 = [Launch("gpt2-tiny", ["fp8"], 8, 64, 0.2, 3, 300)]
 REHEARSED = [
     Launch("gpt2-tiny", ["float32", "tf32", "fp16"], 8, 64, 0.2, 3, 300),
     Launch("llama-tiny", ["float32"], 8, 64, 0.2, 1, 300),
-    Launch("bert-tiny", ["float32"], 8, 64, 0.2, 1, 300),
-    Launch("inception-tiny", ["float32"], 8, None, 0.2, 1, 300),
     Launch("dlrm-tiny", ["float32"], 64, None, 0.2, 1, 300, ("--table-rows-at-most", "100")),
 ]
 # Micro-batches above fill 141 GB (H200); GPUs with less than this many MiB get these ones.
@@ -64,7 +62,7 @@ MFU_GOALS = {("gpt2-1558m", "bf16"): 0.53}
 CEILING_GOALS = {("gpt2-1558m", "bf16"): 0.70}
 FP8_GOALS = {"gpt2-1558m": 1.25}
 # Networks that torch_step.py does not have.
-WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny", "inception-tiny")
+WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny")
 NO_PEER = "torch_step.py does not have this network"
 # A rehearsal's ledger: a CPU is not in the list of vendor peaks.
 REHEARSED_LEDGER = "NVIDIA H200"
