@@ -102,6 +102,7 @@ class GpuValidate(Script):
                 self.assertEqual(points[model, "bf16", "--deterministic no"]["ratio_to_torch_range"], [1.6, 1.6], "PyTorch adds in any order")
         self.assertNotIn(("resnet-50", "bf16", "--deterministic no"), points)
         self.assertEqual(points["dlrm", "bf16", "--table-rows-at-most 10000000"]["torch_reason"], "torch_step.py does not have this network")
+        self.assertEqual(points["dlrm", "float32", "--table-rows-at-most 10000000"]["ratio_to_bf16"], 1)
         self.assertIn("ratio_to_torch", points["bert-large", "bf16", None])
         self.assertEqual({(goal["goal"], goal["state"]) for goal in summary["goals"]},
                          {(f"{model} bf16: samples/s ÷ compiled PyTorch", "reached") for model in ("gpt2-124m", "gpt2-1558m", "llama3.2-1b", "resnet-50")}

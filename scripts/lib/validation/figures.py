@@ -52,8 +52,8 @@ def name_of(point):
 def compute(summary, goals, fp8_launches):
     """Adds to the summary what follows from its points: ratios to bf16, and the goals of this call with what was measured."""
     points = {(point["model"], point["precision"], point.get("options", "")): point for point in summary["points"]}
-    for (model, precision, _), point in points.items():
-        bf16 = points.get((model, "bf16", ""), {}).get("samples_per_s")
+    for (model, precision, options), point in points.items():
+        bf16 = points.get((model, "bf16", options), {}).get("samples_per_s")
         if bf16 and point.get("samples_per_s") and precision != "bf16":
             point["ratio_to_bf16"] = point["samples_per_s"] / bf16
 
