@@ -6,15 +6,15 @@ from torch.nn import functional as F
 # layers, width, heads
 GPT2 = {"gpt2-tiny": (2, 128, 4), "gpt2-124m": (12, 768, 12), "gpt2-355m": (24, 1024, 16), "gpt2-774m": (36, 1280, 20),
         "gpt2-1558m": (48, 1600, 25)}
-VOCABULARY = {"gpt2-tiny": 128}
+VOCABULARY = {"gpt2-tiny": 128, "bert-tiny": 128}
 
 
 # layers, width, heads, heads of keys and values, MLP, vocabulary, whether the token table is the output head
-LLAMA = {"llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, True), "llama3.2-3b": (28, 3072, 24, 8, 8192, 128256, True),
-         "llama3.1-8b": (32, 4096, 32, 8, 14336, 128256, False)}
+LLAMA = {"llama-tiny": (2, 128, 4, 2, 352, 128, False), "llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, True),
+         "llama3.2-3b": (28, 3072, 24, 8, 8192, 128256, True), "llama3.1-8b": (32, 4096, 32, 8, 14336, 128256, False)}
 
 # layers, width, heads, MLP
-BERT = {"bert-base": (12, 768, 12, 3072), "bert-large": (24, 1024, 16, 4096)}
+BERT = {"bert-tiny": (2, 128, 4, 512), "bert-base": (12, 768, 12, 3072), "bert-large": (24, 1024, 16, 4096)}
 
 
 class Attention(nn.Module):
@@ -305,7 +305,7 @@ def build(options):
     layers, *sizes = TRANSFORMERS[options.model]
     layers = options.layers or layers
     if options.model in BERT:
-        words = 30522
+        words = VOCABULARY.get(options.model, 30522)
         network = Bert(layers, *sizes, words, options.seq_len)
     elif options.model in LLAMA:
         words = sizes[4]

@@ -1,7 +1,7 @@
-"""Computes gpu-validate's figures from records, and its table."""
+"""Computes gpu-validate's figures from records."""
 import statistics
 
-from validation.plan import CEILING_GOALS, FP8_GOALS, RATIO_GOALS
+from validation.plan import CEILING_GOALS, FP8_GOALS, MFU_GOALS, RATIO_GOALS
 
 
 def energy_of(record):
@@ -43,43 +43,42 @@ def block_ratios(first, last, peer):
     return [ours / theirs for a, b in ((first, peer[:half]), (last, peer[half:] or peer)) for ours, theirs in zip(a, b)]
 
 
-def table(points):
-    """The summary's table in Markdown. Also computes the ratios to bf16 and stores them in the points."""
-    rows = ["| point | samples/s | tokens/s | ÷ bf16 | of ceiling | MFU | PyTorch samples/s | ratio | J/sample | goals and reasons |",
-            "|---|---|---|---|---|---|---|---|---|---|"]
+def name_of(point):
+    """network, precision, micro-batch, tokens and options, as in every table."""
+    tokens = f"×{point['seq_len']}" if point["seq_len"] else ""
+    return " ".join([point["model"], point["precision"], f"mb{point['micro_batch']}{tokens}", point.get("options", "")]).strip()
 
-    def shown(value, form):
-        return "–" if value is None else format(value, form)
 
-    bf16 = {point["model"]: point["samples_per_s"] for point in points
-            if point["precision"] == "bf16" and point.get("samples_per_s") and "options" not in point}
-    for point in points:
-        key, rate = (point["model"], point["precision"]), point.get("samples_per_s")
-        if "options" in point:
-            key = (*key, point["options"])  # without a goal
-        if rate and point["model"] in bf16:
-            point["ratio_to_bf16"] = rate / bf16[point["model"]]
-        notes = [] if rate else [point.get("reason", "")]
-        notes += [point[why] for why in ("energy_failed", "again_failed", "torch_reason") if rate and point.get(why)]
-        for figure, goal in ((point.get("ratio_to_torch"), RATIO_GOALS.get(key)), (point.get("of_ceiling"), CEILING_GOALS.get(key)),
-                             (point.get("ratio_to_bf16"), FP8_GOALS.get(key[0]) if key[1] == "fp8" else None)):
-            if goal is not None:
-                notes.append(f"{goal}: " + ("not measured" if figure is None else "reached" if figure >= goal else "MISSED"))
-        peer = point.get("torch", {}).get("samples_per_s", {}).get("median")
-        ways = point.get("torch", {}).get("ways", {})
-        if len(ways) > 1:
-            notes.append("PyTorch: " + ", ".join(f"{name} " + (f"{way['samples_per_s']['median']:.4g}" if "error" not in way else
-                                                              f"({way['error']})") for name, way in ways.items()))
-        ratio = shown(point.get("ratio_to_torch"), ".3f")
-        if "ratio_to_torch_range" in point:
-            ratio += " [{:.3f} … {:.3f}]".format(*point["ratio_to_torch_range"])
-        energy = point.get("energy")
-        joules = f"{energy['j_per_sample']:.4g} ± {energy['uncertainty_share']:.1%}{'' if point['window_s'] >= 60 else ' (short)'}" if energy else "–"
-        # A reason may contain any text; a table row must be one line.
-        text = "; ".join(notes).replace("|", "/").replace("\n", " ")
-        name = " ".join([point["model"], point["precision"], f"mb{point['micro_batch']}", point.get("options", "")]).strip()
-        rows.append(f"| {name} | {shown(rate, '.4g')} | "
-                    f"{shown(point.get('tokens_per_s'), '.4g')} | {shown(point.get('ratio_to_bf16'), '.3f')} | "
-                    f"{shown(point.get('of_ceiling'), '.3f')} | {shown(point.get('mfu'), '.3f')} | {shown(peer, '.4g')} | "
-                    f"{ratio} | {joules} | {text} |")
-    return "\n".join(rows)
+def compute(summary, goals, fp8_launches):
+    """Adds to the summary what follows from its points: ratios to bf16, and the goals of this call with what was measured."""
+    points = {(point["model"], point["precision"], point.get("options", "")): point for point in summary["points"]}
+    for (model, precision, options), point in points.items():
+        bf16 = points.get((model, "bf16", options), {}).get("samples_per_s")
+        if bf16 and point.get("samples_per_s") and precision != "bf16":
+            point["ratio_to_bf16"] = point["samples_per_s"] / bf16
+
+    def goal(what, key, asked, figure, spread, reason):
+        point = points.get((*key, ""), {})
+        measured = point.get(figure)
+        why = "" if measured is not None else point.get(reason) or point.get("reason") or "not measured in this call"
+        return {"goal": what.format(*key), "asked": asked, "measured": measured, "range": point.get(spread), "reason": why,
+                "state": "not measured" if measured is None else "reached" if measured >= asked else "missed"}
+
+    summary["goals"] = []
+    for one in goals:
+        key = (one.model, one.precision)
+        for wanted, what, figure, spread, reason in (
+                (RATIO_GOALS, "{} {}: samples/s ÷ compiled PyTorch", "ratio_to_torch", "ratio_to_torch_range", "torch_reason"),
+                (MFU_GOALS, "{} {}: MFU", "mfu", None, "mfu_reason"),
+                (CEILING_GOALS, "{} {}: FLOP/s ÷ FLOP/s of its products alone", "of_ceiling", None, None)):
+            if key in wanted:
+                summary["goals"].append(goal(what, key, wanted[key], figure, spread, reason))
+    for launch in fp8_launches:
+        if launch.model in FP8_GOALS:
+            summary["goals"].append(goal("{} {}: samples/s ÷ bf16", (launch.model, "fp8"), FP8_GOALS[launch.model], "ratio_to_bf16", None, None))
+
+
+def furthest(profile, count=3):
+    """The operators with the most time above their least time, which is what could be gained at most."""
+    known = [row for row in profile["operators"] if row["above_least_s"] is not None and row["above_least_s"] > 0]
+    return sorted(known, key=lambda row: -row["above_least_s"])[:count]

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+from validation.plan import NO_PEER, WITHOUT_PEER
 from validation.runner import Compiling, Failed, LeftOut, Runner
 
 LIB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -32,8 +33,7 @@ class Peer(Runner):
         """Called only during pieces that time nothing."""
         if self.compiling or self.options.rehearse or not self.goals or self.why_no_torch():
             return
-        goals = sorted(self.goals, key=lambda goal: goal.torch)  # largest last
-        commands = [self.torch_command(goal._asdict(), "--compile-only", *(["--ways", goal.ways] if goal.ways else [])) for goal in goals]
+        commands = [self.torch_command(goal._asdict(), "--compile-only", *(["--ways", goal.ways] if goal.ways else [])) for goal in self.goals]
         log = open(os.path.join(self.work, "compiling.log"), "ab")
         self.compiling = Compiling(commands, lambda command: self.begin(command, log, self.torch_environment))
 
@@ -65,6 +65,9 @@ class Peer(Runner):
         known = {(point["model"], point["precision"]): point["torch"] for point in self.summary["points"] if "torch" in point}
         for point in points:
             if point.get("samples_per_s") is None:
+                continue
+            if point["model"] in WITHOUT_PEER:
+                point["torch_reason"] = NO_PEER
                 continue
             if point["precision"] == "fp8":
                 point["torch_reason"] = "PyTorch alone does not train in fp8"

@@ -1,7 +1,8 @@
 """The pieces of gpu-validate, their order and time limits."""
 import collections
 
-PIECES = ("facts", "tests", "ratios", "energy", "checks", "oracle", "memory", "nccl", "precisions", "ops", "torch-rest")
+# In order of worth: gpu-validate's description says why.
+PIECES = ("facts", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "precisions", "ops", "torch-rest", "profile")
 # Test programs with cases of the label gpu, and a filter for these cases.
 GPU_TESTS = {"cuda_device_test": "*", "cuda_steps_test": "*", "cudnn_gpu_test": "*", "compute_contract_test": "*cuda*",
              "compute_operators_test": "*cuda*", "compute_products_test": "*cuda*", "models_golden_test": "*cuda*"}
@@ -9,50 +10,93 @@ GPU_TESTS = {"cuda_device_test": "*", "cuda_steps_test": "*", "cudnn_gpu_test": 
 LIMITS = {"facts": 60, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "ops": 45}
 # Seconds that a process gets for its report after SIGTERM; mpirun gives its ranks OMPI_MCA_odls_base_sigkill_timeout of them.
 ENDING = 12
-# A point with a goal: network, precision, micro-batch, tokens; seconds of a block of steps (at least 30 steps, 20 for gpt2-1558m);
-# PyTorch's ways (torch_step.py), most important first, for the largest network only two; and the reserved seconds: for one launch of
-# trainwatt, for PyTorch, and for a window of 60 s with its warm-up of 30 to 60 s (0: no energy window). ResNet-50's steps start
-# after some 40 s of compiling in cuDNN.
-Goal = collections.namedtuple("Goal", "model precision micro_batch seq_len window ways ours torch energy")
+# A point with a goal: network, precision, micro-batch, tokens; seconds of a block of steps (at least 30 steps, 10 for gpt2-1558m and
+# llama3.2-1b); PyTorch's ways (torch_step.py), most important first, for large networks only two; whether it has attention, whose
+# order of summation is an option; and the reserved seconds: for one launch of trainwatt, for PyTorch, and for a window of 60 s with
+# its warm-up of 30 to 60 s. ResNet-50's steps start after some 40 s of compiling in cuDNN. Most important first.
+Goal = collections.namedtuple("Goal", "model precision micro_batch seq_len window ways has_attention ours torch energy")
 GOALS = [
-    Goal("gpt2-124m", "bf16", 32, 1024, 2.0, "16-bit-cudnn,16-bit,float32", 30, 60, 125),
-    Goal("gpt2-1558m", "bf16", 8, 1024, 3.5, "16-bit-cudnn,float32", 45, 90, 0),
-    Goal("resnet-50", "bf16", 256, None, 3.0, "", 75, 60, 260),
+    Goal("gpt2-124m", "bf16", 32, 1024, 2.0, "16-bit-cudnn,16-bit,float32", True, 30, 60, 125),
+    Goal("gpt2-1558m", "bf16", 32, 1024, 7.0, "16-bit-cudnn,float32", True, 50, 110, 150),
+    Goal("llama3.2-1b", "bf16", 8, 4096, 5.0, "16-bit-cudnn,float32", True, 45, 95, 140),
+    Goal("resnet-50", "bf16", 256, None, 3.0, "", False, 75, 60, 260),
 ]
 ENERGY_WINDOW, TRIALS = 60, 3
-FACTS, PREPARING = 10, 130  # shares of facts, and of tests with PyTorch's compilation
+# Shares of facts, of tests with PyTorch's compilation, of profile at the end.
+FACTS, PREPARING, PROFILING = 10, 130, 5
+ANY_ORDER = ("--deterministic", "no")
 # A launch of trainwatt-train: network, precisions, micro-batch, tokens, seconds of a trial, trials, seconds after which it is told to
 # end with its finished points, and further options. A network has one micro-batch in all precisions, so that ratios are meaningful.
 # Convolutions in 16 bits, which cuDNN compiles, have their own launch.
 Launch = collections.namedtuple("Launch", "model precisions micro_batch seq_len window trials limit more", defaults=((),))
-# Most important first, in case time runs out. gpt2-355m has the layers of bert-large, here with its sequence length of 512.
+FP8 = [Launch("gpt2-1558m", ["fp8"], 32, 1024, 3.5, 3, 60)]  # has a goal, so also a share
+# Most important first, in case time runs out.
 PRECISIONS = [
-    Launch("gpt2-1558m", ["fp8"], 8, 1024, 1.5, 3, 60),
-    Launch("gpt2-124m", ["bf16"], 32, 1024, 2.0, 3, 60, ("--deterministic", "no")),
+    Launch("bert-large", ["bf16"], 64, 512, 2.0, 3, 60),
+    Launch("inception-v3", ["bf16"], 256, None, 2.0, 3, 120),
+    Launch("dlrm", ["bf16", "float32"], 65536, None, 1.0, 3, 90, ("--table-rows-at-most", "10000000")),
     Launch("gpt2-124m", ["float32", "tf32", "fp16", "fp8"], 32, 1024, 0.7, 3, 75),
+    Launch("llama3.2-1b", ["fp8", "tf32", "fp16", "float32"], 8, 4096, 1.5, 3, 110),
     Launch("resnet-50", ["float32", "tf32"], 256, None, 0.7, 3, 60),
     Launch("resnet-50", ["fp16"], 256, None, 0.7, 3, 110),
-    Launch("gpt2-355m", ["float32", "tf32", "bf16", "fp16", "fp8"], 16, 512, 0.7, 3, 75),
-    Launch("gpt2-1558m", ["float32", "tf32", "fp16"], 8, 1024, 0.7, 3, 75),
+    Launch("bert-large", ["fp8", "tf32", "fp16", "float32"], 64, 512, 0.7, 3, 75),
+    Launch("inception-v3", ["float32", "tf32"], 256, None, 0.7, 3, 60),
+    Launch("inception-v3", ["fp16"], 256, None, 0.7, 3, 120),
+    Launch("gpt2-1558m", ["tf32", "fp16", "float32"], 32, 1024, 1.5, 3, 110),
 ]
-REHEARSED_GOALS = [Goal("gpt2-tiny", "bf16", 8, 64, 0.2, "", 300, 300, 300), Goal("resnet-tiny", "float32", 8, None, 0.2, "", 300, 300, 0)]
-REHEARSED = [Launch("gpt2-tiny", ["float32", "tf32", "fp16", "fp8"], 8, 64, 0.3, 3, 300)]
-# Goals: trainwatt ÷ compiled PyTorch, share of the ceiling, fp8 ÷ bf16 of trainwatt.
-RATIO_GOALS = {("gpt2-124m", "bf16"): 1.1, ("gpt2-1558m", "bf16"): 1.1, ("resnet-50", "bf16"): 1.05}
+REHEARSED_GOALS = [Goal("gpt2-tiny", "bf16", 8, 64, 0.2, "", True, 20, 20, 20), Goal("resnet-tiny", "float32", 8, None, 0.2, "", False, 20, 20, 0)]
+REHEARSED_FP8 = [Launch("gpt2-tiny", ["fp8"], 8, 64, 0.2, 3, 300)]
+REHEARSED = [
+    Launch("gpt2-tiny", ["float32", "tf32", "fp16"], 8, 64, 0.2, 3, 300),
+    Launch("llama-tiny", ["float32"], 8, 64, 0.2, 1, 300),
+    Launch("dlrm-tiny", ["float32"], 64, None, 0.2, 1, 300, ("--table-rows-at-most", "100")),
+]
+# Micro-batches above fill 141 GB (H200); GPUs with less than this many MiB get these ones.
+LARGE_MIB = 120000
+SMALLER = {"gpt2-1558m": 8, "llama3.2-1b": 2}
+# Together they have time for everything with a goal; the first has the tests.
+CALLS = ("gpt2-124m", "gpt2-1558m", "llama3.2-1b", "resnet-50", "bert-large,inception-v3,dlrm")
+# Goals: trainwatt ÷ compiled PyTorch, MFU, share of the ceiling, fp8 ÷ bf16 of trainwatt.
+RATIO_GOALS = {("gpt2-124m", "bf16"): 1.25, ("gpt2-1558m", "bf16"): 1.25, ("llama3.2-1b", "bf16"): 1.25, ("resnet-50", "bf16"): 1.1}
+MFU_GOALS = {("gpt2-1558m", "bf16"): 0.53}
 CEILING_GOALS = {("gpt2-1558m", "bf16"): 0.70}
 FP8_GOALS = {"gpt2-1558m": 1.25}
+# Networks that torch_step.py does not have.
+WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny")
+NO_PEER = "torch_step.py does not have this network"
+# A rehearsal's ledger: a CPU is not in the list of vendor peaks.
+REHEARSED_LEDGER = "NVIDIA H200"
+# A pack fits through what takes 60 MiB, such as a mail gateway or a job's sandbox.
+PACK_LIMIT_MIB = 60
 
 
-def shares_of(goals, wanted):
-    """(what, seconds) of all reserved time, in order of execution."""
-    shares = [("facts", FACTS)]
-    if "tests" in wanted or "ratios" in wanted:
-        shares.append(("preparing", PREPARING))
-    if "ratios" in wanted:
-        for goal in goals:
-            shares += [(f"{goal.model} ours", goal.ours), (f"{goal.model} torch", goal.torch)]
-            if not (goal.energy and "energy" in wanted):
-                shares.append((f"{goal.model} ours again", goal.ours))
-    if "energy" in wanted:
-        shares += [(f"{goal.model} energy", goal.energy) for goal in goals if goal.energy]
-    return shares
+def fitting(one, memory_mib):
+    """The goal or launch with the micro-batch for a GPU with this memory (None: unknown, the large one)."""
+    if memory_mib and memory_mib < LARGE_MIB and one.model in SMALLER:
+        return one._replace(micro_batch=SMALLER[one.model])
+    return one
+
+
+def shares_of(goals, launches, wanted, budget):
+    """(what, seconds) of all reserved time, in order of execution. Energy windows have a share only as far as the budget has time for all
+    shares; they are dropped from the last goal on."""
+    def shares(with_energy):
+        made = [("facts", FACTS)] if "facts" in wanted else []
+        if "tests" in wanted or "ratios" in wanted:
+            made.append(("preparing", PREPARING))
+        if "ratios" in wanted:
+            for goal in goals:
+                made += [(f"{goal.model} ours", goal.ours), (f"{goal.model} torch", goal.torch)]
+                if goal.has_attention:
+                    made.append((f"{goal.model} any-order", goal.ours))
+                if goal.model not in with_energy:
+                    made.append((f"{goal.model} again", goal.ours))
+        if "fp8" in wanted:
+            made += [(f"{launch.model} fp8", launch.limit) for launch in launches]
+        return made + [(f"{model} energy", seconds) for model, seconds in with_energy.items()]
+
+    windows = {goal.model: goal.energy for goal in goals if goal.energy and "energy" in wanted}
+    at_the_end = PROFILING if "profile" in wanted else 0
+    while windows and sum(seconds for _, seconds in shares(windows)) + at_the_end > budget:
+        windows.popitem()
+    return shares(windows)

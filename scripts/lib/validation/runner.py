@@ -42,16 +42,15 @@ def without_libraries(folders):
 
 
 class Compiling:
-    """Compiles all goals with PyTorch in the background, into a cache, because this takes longer than measuring. The largest network
-    compiles in parallel to the others, which run one after another: all at once would not fit into the GPU's memory."""
+    """Compiles all goals with PyTorch in the background, into a cache, because this takes longer than measuring. One after another, the
+    most important first: two of the large networks would not fit into the GPU's memory."""
 
     def __init__(self, commands, start):
         self.stopped, self.running = threading.Event(), []
-        self.threads = [threading.Thread(target=self.lane, args=(lane, start), daemon=True) for lane in (commands[-1:], commands[:-1]) if lane]
-        for thread in self.threads:
-            thread.start()
+        self.thread = threading.Thread(target=self.work, args=(commands, start), daemon=True)
+        self.thread.start()
 
-    def lane(self, commands, start):
+    def work(self, commands, start):
         for command in commands:
             if self.stopped.is_set():
                 return
@@ -61,25 +60,25 @@ class Compiling:
 
     def end(self, seconds, kill):
         """Waits for at most `seconds`, then ends what is still running."""
-        deadline = time.monotonic() + seconds
-        for thread in self.threads:
-            thread.join(max(0, deadline - time.monotonic()))
+        self.thread.join(seconds)
         self.stopped.set()
         kill(self.running)
-        for thread in self.threads:
-            thread.join(1)
+        self.thread.join(1)
 
 
 class Runner:
-    """Requires these attributes of the derived class: options (build, budget), start, limit, shares, work, environment."""
+    """Requires these attributes of the derived class: options (build, budget), start, limit, shares, reserved, work, environment."""
 
     def left(self):
         now = time.monotonic()
-        return min(self.options.budget - (now - self.start), self.limit - now if self.limit else float("inf"))
+        return min(self.options.budget - self.reserved - (now - self.start), self.limit - now if self.limit else float("inf"))
 
-    def allowed(self, what):
-        """Seconds for an item with a share: all time left except the shares of later items, at least its own share."""
+    def allowed(self, what, without_share=0):
+        """Seconds for an item with a share: all time left except the shares of later items, at least its own share. An item without a
+        share gets `without_share`."""
         names = [name for name, _ in self.shares]
+        if what not in names:
+            return without_share
         at = names.index(what)
         return max(self.shares[at][1], self.left() - sum(seconds for _, seconds in self.shares[at + 1:]))
 
