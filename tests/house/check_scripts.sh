@@ -301,7 +301,8 @@ printf '#include <string>\n#include "power/alone.hpp"\n' >"$work/tree/power/alon
 touch -d '1 hour' "$work/alone.cpp.o"
 expect 1 'alone.hpp' "${headers[@]}"
 
-mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
+mkdir -p "$work/kernels/models/compute/cuda/kernels" "$work/launched"
+printf '%s\n' 'TW_KERNEL(seen_kernel, 256, 1, 0)' 'TW_KERNEL(unseen_kernel, 256, 4, 0)' >"$work/kernels/models/compute/cuda/kernels/occupancy.def"
 printf '%s\n' '__global__ void __launch_bounds__(256)' 'seen_kernel(int*) {}' '__global__ void unseen_kernel() {}' \
   '__global__ auto odd_kernel() -> void {}' >"$work/kernels/models/compute/cuda/some.cu"
 echo 'void no_kernel();' >"$work/kernels/models/compute/cuda/none.cuh"
@@ -309,14 +310,17 @@ printf '%s\n' 'ran tw::models::cuda::seen_kernel<float>' 'idle tw::models::cuda:
 touch -d '1 hour ago' "$work/program"
 kernels="$root/tests/compute_cuda/simt/check_kernels.sh $work/kernels $work/launched $work/program"
 # shellcheck disable=SC2086  # words
-for wrong in 'some.cu: no test launches unseen_kernel' 'no test launches seen_kernel<int>' 'some.cu: a __global__ function is not'; do
+for wrong in 'some.cu: no test launches unseen_kernel' 'no test launches seen_kernel<int>' 'some.cu: a __global__ function is not' \
+  'unseen_kernel assumes 4 blocks on an SM, but its __launch_bounds__ does not demand them'; do
   expect 1 "$wrong" $kernels
 done
 if grep -q 'seen_kernel<float>\|launches seen_kernel on' "$work/output"; then
   echo "check_kernels.sh blames a kernel that was launched"
   failures=$((failures + 1))
 fi
-printf '__global__ void seen_kernel(int*) {}\n' >"$work/kernels/models/compute/cuda/some.cu"
+printf '%s\n' '__global__ void __launch_bounds__(256, occupancy::seen_kernel.blocks)' 'seen_kernel(int*) {}' \
+  >"$work/kernels/models/compute/cuda/some.cu"
+echo 'TW_KERNEL(seen_kernel, 256, 4, 0)' >"$work/kernels/models/compute/cuda/kernels/occupancy.def"
 echo 'ran tw::models::cuda::seen_kernel<int>' >"$work/launched/2"
 # shellcheck disable=SC2086
 expect 0 '1 kernels, 2 instances of them: all were launched' $kernels
