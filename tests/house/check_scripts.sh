@@ -110,6 +110,22 @@ ln -s "$(type -P true)" "$work/few/g++"
 expect 3 'error[program-missing]: not on PATH: cmake, ninja, mpirun;' env PATH="$work/few" \
   "$root/scripts/quickstart" --no-install --build "$work/build"
 
+# ---- warnings are errors in CI, and nowhere else ----
+stand_in cmake "[ \"\$1\" != --version ] || { echo 'cmake version 3.25.1'; exit 0; }; echo \"\$*\" >$work/configured; exit 1"
+stand_in ninja 'exit 0'
+stand_in mpirun 'exit 0'
+for environment in ci bare; do
+  expect 3 'cmake could not configure' env TRAINWATT_TEST_ENVIRONMENT=$environment "$root/scripts/test" --no-install \
+    --build "$work/$environment"
+  status=0
+  grep -q -e '-DTRAINWATT_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON' "$work/configured" || status=1
+  if [ "$environment:$status" != ci:0 ] && [ "$environment:$status" != bare:1 ]; then
+    echo "scripts/test in the environment $environment: warnings must be errors in ci alone; cmake got: $(cat "$work/configured")"
+    failures=$((failures + 1))
+  fi
+done
+rm "$work/bin/cmake" "$work/bin/ninja" "$work/bin/mpirun"
+
 # ---- options ----
 for command in quickstart test; do
   expect 0 '--build DIR' "$root/scripts/$command" --help

@@ -75,8 +75,10 @@ Outcome run_ranks(TrainerConfig config, int ranks, int steps) {
     }
     if (rank == 0) outcome.masters = masters_of(*device, trainer);
     const std::lock_guard lock(mutex);
-    for (const Table& table : trainer.tables())
-      if (table.values) EXPECT_TRUE(tables.emplace(table.spec.name, values_of(*device, table.values)).second);
+    for (const Table& table : trainer.tables()) {
+      if (!table.values) continue;
+      EXPECT_TRUE(tables.emplace(table.spec.name, values_of(*device, table.values)).second);
+    }
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(work, rank);
@@ -99,8 +101,8 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(), micro_custom_images(),
-        micro_custom_tokens()}) {  // batch norm: constant micro-batch
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(),
+        micro_custom_images(), micro_custom_tokens()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.
