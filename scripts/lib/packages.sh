@@ -14,9 +14,9 @@ test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-json
 # To pack with cpack -G DEB and scripts/package.
 pack_packages=(dpkg-dev file patchelf)
 # For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and with Google Benchmark's
-# compare.py; of packages, the tarball and manual pages; and pip to download oneDNN 3. Only CI installs them, on disposable
+# compare.py; of packages, the tarball, manual pages and completion; and pip to download oneDNN 3. Only CI installs them, on disposable
 # machines: some are daemons that would start at boot, and the browser and scipy are large.
-ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base python3-pip)
+ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base zsh fish python3-pip)
 
 # Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people) and tried (yes: these lists were installed and
 # built with on that distribution).
