@@ -85,7 +85,21 @@ configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
 configure "${seen[@]}" "$(hidden OneDNN)" -DTRAINWATT_CPU=ON
 expect 1 'error[library-missing]: TRAINWATT_CPU=ON' 'libdnnl' '-DTRAINWATT_CPU=OFF'
-configure "${seen[@]}" -DTRAINWATT_CPU=AUTO -DPOWERCAP_LIBRARY=
+mkdir -p "$work/old/oneapi/dnnl" # a version that is too old is no library that is missing
+printf '#define DNNL_VERSION_%s\n' 'MAJOR 2' 'MINOR 5' 'PATCH 4' >"$work/old/oneapi/dnnl/dnnl_version.h"
+touch "$work/old/libdnnl.so"
+old=(-DDNNL_INCLUDE_DIR="$work/old" -DDNNL_LIBRARY="$work/old/libdnnl.so")
+configure "${seen[@]}" "${old[@]}" -DTRAINWATT_CPU=AUTO
+expect 0 "oneDNN: 2.5.4 ($work/old/libdnnl.so) was found, but 2.6 to 3.x is needed; built without the cpu device"
+expect_not 'not found, built without the cpu device' libdnnl-dev
+configure "${seen[@]}" "${old[@]}" -DTRAINWATT_CPU=ON
+expect 1 'error[library-version]: TRAINWATT_CPU=ON: oneDNN 2.5.4' '-DTRAINWATT_CPU=OFF'
+expect_not libdnnl-dev
+configure "${seen[@]}" -UDNNL_INCLUDE_DIR -UDNNL_LIBRARY "$(hidden PkgConfig)" -DTRAINWATT_CPU=AUTO # hwloc is found without pkg-config
+expect_not 'hwloc: not found' 'the cpu device'
+configure "${seen[@]}" -DHWLOC_LIBRARY=
+expect 0 'hwloc: not found, built without the topology'
+configure "${seen[@]}" -UHWLOC_LIBRARY -DPOWERCAP_LIBRARY=
 expect 0 'powercap: not found, built without RAPL'
 CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -DTRAINWATT_CUDA=ON
 expect 1 'error[cuda-missing]: TRAINWATT_CUDA=ON, but ' 'TRAINWATT_CUDA=OFF'

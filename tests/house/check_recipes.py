@@ -45,7 +45,7 @@ def of_cmake():
     text = "\n".join(path.read_text() for path in (root / "CMakeLists.txt", root / "results/CMakeLists.txt"))
     version = re.search(r"project\(trainwatt VERSION ([0-9.]+)", text)[1]
     least = re.search(r"cmake_minimum_required\(VERSION ([0-9.]+)", text)[1]
-    onednn = re.search(r"find_package\(OneDNN ([0-9.]+)\.\.\.<([0-9]+)\)", (root / "models/compute/cpu/CMakeLists.txt").read_text())
+    onednn = re.search(r"find_package\(OneDNN ([0-9.]+)\.\.\.<([0-9]+)[ )]", (root / "models/compute/cpu/CMakeLists.txt").read_text())
     return version, least, (onednn[1], int(onednn[2]) - 1), set(re.findall(r"(?:option|set)\((TRAINWATT_\w+) [^\n]*(?:CACHE|\" O[NF])", text))
 
 
