@@ -8,9 +8,10 @@ library_packages=(
   CLI11:libcli11-dev fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev valijson:libvalijson-dev benchmark:libbenchmark-dev
   XlsxWriter:libxlsxwriter-dev LibArchive:libarchive-dev Chart.js:libjs-chart.js
 )
-# Additionally, to build and run the tests: bubblewrap gives the real libpowercap a fake tree, Python runs whole programs,
+# Additionally, to build and run the tests, likewise: bubblewrap gives the real libpowercap a fake tree, Python runs whole programs,
 # Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook, ssh-keygen signs bundles.
-test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
+test_libraries=(GTest:libgtest-dev)
+test_packages=(libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
 # To pack with cpack -G DEB and scripts/package.
 pack_packages=(dpkg-dev file patchelf)
 # For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and with Google Benchmark's
@@ -47,7 +48,8 @@ case $manager in
       fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
-    test_packages=(gtest-devel boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
+    test_libraries=(GTest:gtest-devel)
+    test_packages=(boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
   zypper) # SLES 15 with Package Hub, openSUSE Leap 15
     tool_packages=(gcc13-c++ cmake ninja pkgconf)
@@ -56,7 +58,8 @@ case $manager in
       fmt:fmt-devel nlohmann_json:nlohmann_json-devel valijson:valijson-devel benchmark:benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
-    test_packages=(gtest libboost_context-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
+    test_libraries=(GTest:gtest)
+    test_packages=(libboost_context-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
 esac
 program_packages=("${tool_packages[@]}")
@@ -64,10 +67,12 @@ for library in "${library_packages[@]}"; do
   case " ${program_packages[*]} " in *" ${library#*:} "*) ;; *) program_packages+=("${library#*:}") ;; esac
 done
 
+for library in "${test_libraries[@]}"; do test_packages+=("${library#*:}"); done
+
 # package_of LIBRARY: the package that has it here, by the build's name for it; nothing where none is known.
 package_of() {
   local library
-  for library in "${library_packages[@]}"; do
+  for library in "${library_packages[@]}" "${test_libraries[@]}"; do
     if [ "${library%%:*}" = "$1" ]; then say "${library#*:}"; fi
   done
 }

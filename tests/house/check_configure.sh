@@ -104,6 +104,12 @@ expect 0 'powercap: not found, built without RAPL'
 CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -DTRAINWATT_CUDA=ON
 expect 1 'error[cuda-missing]: TRAINWATT_CUDA=ON, but ' 'TRAINWATT_CUDA=OFF'
 
+# ---- GoogleTest, which the tests alone need ----
+configure "${seen[@]}" "$(hidden GTest)" -DTRAINWATT_CUDA=OFF -DTRAINWATT_TESTS=ON
+expect 1 'error[library-missing]: not found: GTest; ' 'apt-get install --no-install-recommends libgtest-dev)' 'use -DTRAINWATT_TESTS=OFF'
+configure "$(hidden GTest)" -DTRAINWATT_TESTS=OFF
+expect 0
+
 # ---- all at once ----
 build=$work/all
 mapfile -t all < <(hidden OneDNN "${libraries[@]}")
