@@ -4,6 +4,11 @@
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/trainwatt)
 
+# First of all, the prefix is checked; no other file has install rules.
+install(CODE "include(\"${CMAKE_CURRENT_LIST_DIR}/TrainwattPrefix.cmake\")
+  tw_check_prefix(FATAL_ERROR \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" \"--prefix …\")
+  tw_check_installed_version(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" ${PROJECT_VERSION} \"--prefix …\")" ALL_COMPONENTS)
+
 function(tw_install_program name component)
   # Libraries that a package brings along lie here; those outside the system's folders keep their place.
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/trainwatt" INSTALL_RPATH_USE_LINK_PATH ON)

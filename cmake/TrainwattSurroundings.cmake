@@ -36,34 +36,20 @@ if(TRAINWATT_HPC)
 endif()
 
 # ---- a prefix that was asked for and cannot be written ----
-function(tw_check_prefix)
-  set(folder ${CMAKE_INSTALL_PREFIX})
-  while(NOT EXISTS ${folder})
-    get_filename_component(folder ${folder} DIRECTORY)
-  endwhile()
-  execute_process(COMMAND test -d ${folder} -a -w ${folder} RESULT_VARIABLE refused)
-  if(refused)
-    message(WARNING "warning[prefix-not-writable]: cmake --install cannot write to ${folder}; name another prefix with "
-                    "-DCMAKE_INSTALL_PREFIX=…, or install as a user who may write there")
-  endif()
-endfunction()
+if(CMAKE_INSTALL_PREFIX STREQUAL "")
+  message(FATAL_ERROR "error[prefix-empty]: CMAKE_INSTALL_PREFIX is empty; name the folder to install to with -DCMAKE_INSTALL_PREFIX=…, "
+                      "or leave the option out")
+endif()
+include(TrainwattPrefix)
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr/local")  # the default, which most never install to
-  tw_check_prefix()
+  tw_check_prefix(WARNING "${CMAKE_INSTALL_PREFIX}" -DCMAKE_INSTALL_PREFIX=…)
 endif()
 
 # ---- another version in the prefix, or first on PATH ----
-function(tw_check_other_version program what)
-  execute_process(COMMAND ${program} --version OUTPUT_VARIABLE said ERROR_QUIET)
-  if(said MATCHES "([0-9]+\\.[0-9]+\\.[0-9]+)" AND NOT CMAKE_MATCH_1 VERSION_EQUAL PROJECT_VERSION)
-    message(WARNING "warning[other-version]: ${program} is version ${CMAKE_MATCH_1}, this is ${PROJECT_VERSION}: ${what}")
-  endif()
-endfunction()
 set(tw_installed ${CMAKE_INSTALL_PREFIX}/bin/trainwatt)
 find_program(tw_on_path trainwatt NO_CACHE NO_DEFAULT_PATH PATHS ENV PATH)
-if(EXISTS ${tw_installed})
-  tw_check_other_version(${tw_installed} "cmake --install overwrites it and leaves files that only it had; remove it first, or name \
-another prefix with -DCMAKE_INSTALL_PREFIX=…")
-endif()
+tw_check_installed_version("${CMAKE_INSTALL_PREFIX}" ${PROJECT_VERSION} -DCMAKE_INSTALL_PREFIX=…)
 if(tw_on_path AND NOT tw_on_path STREQUAL tw_installed)
-  tw_check_other_version(${tw_on_path} "a shell finds it first; put ${CMAKE_INSTALL_PREFIX}/bin before it on PATH, or remove it")
+  tw_check_other_version("${tw_on_path}" ${PROJECT_VERSION} "a shell finds it first; put ${CMAKE_INSTALL_PREFIX}/bin before it on PATH, \
+or remove it")
 endif()

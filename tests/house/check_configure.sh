@@ -160,4 +160,22 @@ stand_in "$work/prefix/bin/trainwatt" "trainwatt $version"
 stand_in "$work/bin/trainwatt" 'trainwatt 9.9.9'
 configure
 expect 0 "warning[other-version]: $work/bin/trainwatt is version 9.9.9"
+stand_in "$work/bin/trainwatt" "trainwatt $version"
+configure -DCMAKE_INSTALL_PREFIX=
+expect 1 'error[prefix-empty]: CMAKE_INSTALL_PREFIX is empty;'
+
+# ---- the prefix that cmake --install is told, before anything is copied ----
+configure -DCMAKE_INSTALL_PREFIX="$work/not/there/yet"
+install_to() {
+  code=0
+  cmake --install "$build" --prefix "$1" >"$work/output" 2>&1 || code=$?
+  said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+}
+install_to "$work/file/prefix"
+expect 1 "error[prefix-not-writable]: cmake --install cannot write to $work/file; name another prefix with --prefix"
+expect_not '-- Installing' 'file INSTALL'
+stand_in "$work/prefix/bin/trainwatt" 'trainwatt 0.0.9'
+install_to "$work/prefix"
+expect 1 "warning[other-version]: $work/prefix/bin/trainwatt is version 0.0.9" # there is no program to install
+case ${said%%file INSTALL*} in *other-version*) ;; *) wrong 'wanted the warning before the first file' ;; esac
 exit $((failures > 0))
