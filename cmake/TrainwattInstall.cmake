@@ -97,7 +97,7 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME trainwatt)
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "Measure training per second, per joule and per euro, with MPI")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "trainwatt-tool (= ${PROJECT_VERSION})")
 # The launcher of the MPI that was built with. Another MPI than Debian's two has no package.
-tw_mpi_family(tw_mpi "${MPI_C_LIBRARY_VERSION_STRING}")
+tw_mpi_name(tw_mpi "${MPI_C_LIBRARY_VERSION_STRING}")
 if(tw_mpi STREQUAL "Open MPI")
   string(APPEND CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS ", openmpi-bin")
 elseif(tw_mpi STREQUAL "MPICH")

@@ -2,12 +2,25 @@
 # scripts/packaging/README.md.
 
 # ---- two MPIs: the launcher on PATH is of one, the libraries are of another ----
-# VARIABLE := "Open MPI", "MPICH" (with its descendants) or nothing, from the version text of a launcher or a library.
-function(tw_mpi_family variable text)
-  set(family "")
+# VARIABLE := "Open MPI", "Intel MPI", "MVAPICH", "MPICH" or nothing, from the version text of a launcher or a library.
+function(tw_mpi_name variable text)
+  set(name "")
   if(text MATCHES "Open MPI|OpenRTE|Open-MPI|PRRTE")
-    set(family "Open MPI")
-  elseif(text MATCHES "HYDRA|Hydra|MPICH|Intel\\(R\\) MPI|MVAPICH")
+    set(name "Open MPI")
+  elseif(text MATCHES "Intel\\(R\\) MPI")
+    set(name "Intel MPI")
+  elseif(text MATCHES "MVAPICH")
+    set(name "MVAPICH")
+  elseif(text MATCHES "HYDRA|Hydra|MPICH")
+    set(name "MPICH")
+  endif()
+  set(${variable} "${name}" PARENT_SCOPE)
+endfunction()
+
+# VARIABLE := "Open MPI", "MPICH" (with its descendants, which launch as it does) or nothing.
+function(tw_mpi_family variable text)
+  tw_mpi_name(family "${text}")
+  if(family MATCHES "^(Intel MPI|MVAPICH)$")
     set(family "MPICH")
   endif()
   set(${variable} "${family}" PARENT_SCOPE)
@@ -26,6 +39,8 @@ function(tw_check_mpi_launcher)
   tw_mpi_family(of_launcher "${said}")
   tw_mpi_family(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
   if(of_launcher AND of_library AND NOT of_launcher STREQUAL of_library)
+    tw_mpi_name(of_launcher "${said}")
+    tw_mpi_name(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
     message(WARNING "warning[mpi-mixed]: ${launcher} belongs to ${of_launcher}, but the programs will use ${of_library} (${library}): "
                     "each rank would run as a job of its own; put the mpirun of ${of_library} first on PATH, or configure a new build "
                     "folder with -DMPI_C_COMPILER= and the mpicc of ${of_launcher}")

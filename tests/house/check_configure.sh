@@ -122,12 +122,14 @@ expect 0 'powercap: not found' 'Chart.js'
 build=$work/build
 
 # ---- a launcher of another MPI than the libraries ----
-for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'mpirun (Open MPI) 5.0.7' 'srun-like 1.0'; do
+for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'Intel(R) MPI Library for Linux* OS, Version 2021.11' 'mpirun (Open MPI) 5.0.7' 'srun-like 1.0'; do
   stand_in "$work/bin/mpirun" "$said_by_launcher"
   configure "${seen[@]}" -DTRAINWATT_CUDA=OFF
   family="$(sed -n 's/^-- MPI: //p' "$work/output")"
   case $said_by_launcher:$family in
-    HYDRA*:*'Open MPI'* | mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
+    HYDRA*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to MPICH,' ;;
+    Intel*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to Intel MPI,' ;;
+    mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
     *) expect_not 'warning[mpi-mixed]' ;;
   esac
 done
