@@ -180,6 +180,23 @@ expect 2 'single run' "${in_array[@]}" requeue --out "$work/single"
 stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
+# The installed epilog finds the program of its own prefix; one that finds none says so in the system log.
+mkdir -p "$work/site/bin" "$work/site/share/trainwatt/scripts/slurm"
+cp "$root/scripts/slurm/epilog.sh" "$work/site/share/trainwatt/scripts/slurm"
+# shellcheck disable=SC2016  # the program expands it
+printf '#!/bin/sh\necho "$0 $*" >%s\n' "$work/asked" >"$work/site/bin/trainwatt"
+chmod +x "$work/site/bin/trainwatt"
+ln -s "$work/site/share/trainwatt/scripts/slurm/epilog.sh" "$work/linked-epilog"
+for epilog in "$work/site/share/trainwatt/scripts/slurm/epilog.sh" "$work/linked-epilog"; do
+  rm -f "$work/asked"
+  env -u TRAINWATT_BIN "$epilog"
+  expect 0 "$work/site/bin/trainwatt restore --all" cat "$work/asked"
+done
+# shellcheck disable=SC2317  # the epilog calls it
+logger() { echo "logged: $*"; }
+export -f logger
+expect 0 "there is no trainwatt in $work/nowhere; set TRAINWATT_BIN in" env TRAINWATT_BIN="$work/nowhere" "$root/scripts/slurm/epilog.sh"
+unset -f logger
 
 # ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old; its Debian
 # packages are installed; the reports are compared ----
