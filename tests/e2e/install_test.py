@@ -187,6 +187,12 @@ class Install(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(set(line.split(":")[0] for line in done.stdout.splitlines()) <= set(points), done.stdout)
         self.assertIn("samples/s", done.stdout)
+        cut = self.folder / "cut.json"
+        cut.write_text(REPORT.read_text()[:1000])
+        for file in (cut, self.folder / "none.json"):
+            done = call(build / "read_report", file)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertTrue(done.stderr.startswith("read_report: ") and str(file) in done.stderr, done.stderr)
 
 
 class Packages(unittest.TestCase):
