@@ -61,6 +61,14 @@ if(TRAINWATT_HPC)
   file(RELATIVE_PATH repeat /${CMAKE_INSTALL_BINDIR} /${share}/scripts/repeat)
   install(CODE "file(CREATE_LINK ${repeat} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/trainwatt-repeat\" SYMBOLIC)"
           COMPONENT programs)
+  find_program(TRAINWATT_AWK awk REQUIRED)
+  mark_as_advanced(TRAINWATT_AWK)
+  set(page ${CMAKE_BINARY_DIR}/described/trainwatt-repeat.1)
+  add_custom_command(OUTPUT ${page} VERBATIM COMMENT "" DEPENDS ${PROJECT_SOURCE_DIR}/scripts/repeat ${CMAKE_CURRENT_LIST_DIR}/script_manual.awk
+                     COMMAND ${TRAINWATT_AWK} -v name=trainwatt-repeat -v version=${PROJECT_VERSION}
+                             -f ${CMAKE_CURRENT_LIST_DIR}/script_manual.awk ${PROJECT_SOURCE_DIR}/scripts/repeat > ${page})
+  add_custom_target(describe_trainwatt-repeat ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
 endif()
 
 # ---- development: find_package(trainwatt), target trainwatt::results ----

@@ -113,9 +113,13 @@ class Install(unittest.TestCase):
             options = set(re.findall(r"--[a-z][a-z0-9-]+", call(self.prefix / "bin" / name, "--help").stdout))
             missing = {option for option in options if option not in text and not option.startswith("--benchmark")}
             self.assertEqual(missing, set(), name)
-            if shutil.which("groff"):
-                done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", page)
-                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+        repeat = (self.prefix / "share/man/man1/trainwatt-repeat.1").read_text().replace("\\", "")
+        for word in (".SH NAME\ntrainwatt-repeat - runs one plan", "--dry-run", ".SH EXIT STATUS\n0 all runs"):
+            self.assertIn(word, repeat)
+        self.assertNotIn("scripts/", repeat)
+        for name in [*PROGRAMS, "trainwatt-repeat"] if shutil.which("groff") else []:
+            done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", self.prefix / f"share/man/man1/{name}.1")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
 
     def test_completion_of_bash(self):
         folder = self.prefix / "share/bash-completion/completions"
