@@ -104,7 +104,36 @@ class Install(unittest.TestCase):
         for file in ("prices/examples-usd.json", "scripts/slurm/sweep.sbatch", "scripts/slurm/launch",
                      "scripts/slurm/epilog.sh", "monitoring/grafana-dashboard.json"):
             self.assertTrue((share / file).is_file(), file)
-        self.assertTrue((self.prefix / "share/doc/trainwatt/README.md").is_file())
+        examples = sorted((share / "examples/custom").glob("*.json"))
+        self.assertEqual([file.name for file in examples], sorted(file.name for file in (SOURCE / "models/custom/examples").glob("*.json")))
+        for file in examples:
+            done = call(self.prefix / "bin/trainwatt", "models", "custom", "--layers-file", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_texts_name_what_is_installed(self):
+        """Links of the manuals lead somewhere; manuals and --help name no path of the source tree that has another one here."""
+        doc = self.prefix / "share/doc/trainwatt"
+        pages = sorted(doc.rglob("*.md"))
+        self.assertIn(doc / "models/README.md", pages)
+        links = 0
+        for page in pages:
+            text = page.read_text()
+            for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*`", "", text)):
+                if not re.match("[a-z]+:", target):
+                    links += 1
+                    self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
+            for path in ("results/schema/", "results/prices/", "models/custom/examples", "scripts/repeat", "scripts/slurm/sweep"):
+                self.assertIsNone(re.search(rf"(?<![\w/-]){path}", text), f"{page}: {path}")
+            for path in re.findall(r"(?<![\w/-])share/trainwatt/[\w./-]*\w", text):
+                self.assertTrue((self.prefix / path).exists(), f"{page}: {path}")
+        self.assertGreater(links, 50)
+        self.assertIn("share/trainwatt/prices/examples-usd.json", (doc / "README.md").read_text())
+        texts = {name: call(self.prefix / "bin" / name, "--help").stdout for name in [*PROGRAMS, "trainwatt-repeat"]}
+        for command in ("compare", "cost", "export", "html"):
+            texts[command] = call(self.prefix / "bin/trainwatt", command, "--help").stdout
+        for name, text in texts.items():
+            self.assertIn("--", text, name)
+            self.assertNotRegex(" ".join(text.split()), r"results/schema|scripts/(?!repeat of a checkout)", name)
 
     def test_manual_pages_have_all_options(self):
         for name in PROGRAMS:
