@@ -157,11 +157,18 @@ ensure_packages() {
 # need_versions: exits with 3 where cmake or the compiler is too old, and says where newer ones come from.
 need_versions() {
   local found
-  found=$(cmake --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p')
+  found=$(cmake --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p') || true
+  [ -n "$found" ] || die 3 "error[program-fails]: '$(command -v cmake) --version' does not tell a version: load a module with a cmake that \
+runs, or repair it"
   at_least 3.25 "$found" || die 3 "error[program-too-old]: cmake $found is too old (3.25 or later): load a module, or use PyPI's in a \
 virtual environment (python3 -m venv venv && venv/bin/pip install cmake && PATH=\$PWD/venv/bin:\$PATH)"
   local compiler=${CXX:-c++}
-  case $("$compiler" --version 2>/dev/null) in *clang*) return 0 ;; esac
+  found=$("$compiler" --version 2>/dev/null | sed -n '1s/.*clang version \([0-9.]*\).*/\1/p') || true
+  if [ -n "$found" ]; then
+    at_least 16 "$found" || die 3 "error[program-too-old]: $compiler is clang $found, too old (16 or later): load a module or install a \
+package with a newer one, and set CXX and CC, or use g++ 12 or later"
+    return 0
+  fi
   found=$("$compiler" -dumpfullversion 2>/dev/null || true)
   [ -z "$found" ] || at_least 12 "$found" || die 3 "error[program-too-old]: $compiler is g++ $found, too old (12 or later): $(newer_compiler)"
 }

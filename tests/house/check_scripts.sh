@@ -78,12 +78,22 @@ on ubuntu 'ID=ubuntu ID_LIKE=debian VERSION_ID=22.04'
 expect 3 'apt-get update && apt-get install' "${there[@]}" scripts/quickstart --build "$work/build"
 stand_in cmake 'echo "cmake version 3.22.1"'
 expect 3 'error[program-too-old]: cmake 3.22.1 is too old' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+stand_in cmake 'echo "error while loading shared libraries" >&2; exit 127'
+expect 3 "error[program-fails]: '$work/bin/cmake --version' does not tell a version" "${there[@]}" scripts/quickstart --no-install \
+  --build "$work/build"
 rm "$work/bin/cmake"
+stand_in c++ 'echo "Debian clang version 14.0.6"'
+expect 3 'error[program-too-old]: c++ is clang 14.0.6, too old (16 or later)' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+stand_in c++ 'echo "Debian clang version 16.0.6"'
+# shellcheck disable=SC2016  # the inner shell expands it
+expect 0 'new enough' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; need_versions; echo "new enough"'
 # shellcheck disable=SC2016  # the stand-in expands it
 stand_in c++ '[ "$1" = --version ] && echo "g++ 11.4.0" || echo 11.4.0'
 expect 3 'CXX=g++-12' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
 on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
 expect 3 'gcc-toolset-13/enable' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+on named_rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4 PRETTY_NAME=Rocky'
+expect 3 '1 install missing packages of Rocky (as root' "${there[@]}" scripts/quickstart --build "$work/build"
 on unknown 'ID=nixos'
 expect 3 'has no package list here' "${there[@]}" scripts/quickstart --build "$work/build"
 rm "$work/bin/c++"
