@@ -132,5 +132,12 @@ for post in posts:
     problems.extend([f"{path.name}: {done.stderr.strip()}"] if done.returncode else [])
     problems.extend(f"{path.name}: {script} is not there" for script in re.findall(r"\b(scripts/[\w/.-]+)", post) if not (root / script).exists())
 
+# ---- without a network ----
+page = root / "scripts/packaging/README.md"
+recipe = page.read_text().split("\n## Without a network\n")[1].split("\n## ")[0]
+carried = re.search(r"--download-only .* git \"\$\{program_packages\[@\]\}\"", recipe)
+if re.search(r"^ *git clone carry/", recipe, re.MULTILINE) and not carried:
+    problems.append("scripts/packaging/README.md: git is called without a network, but not carried there")
+
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(1 if problems else 0)
