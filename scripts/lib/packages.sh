@@ -19,7 +19,7 @@ pack_packages=(dpkg-dev file patchelf)
 # machines: some are daemons that would start at boot, and the browser and scipy are large.
 ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base zsh fish python3-pip)
 
-# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people) and tried (yes: these lists were installed and
+# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people), distribution and release (as in os-release) and tried (yes: these lists were installed and
 # built with on that distribution).
 know_distribution() {
   local facts=()
@@ -31,6 +31,7 @@ know_distribution() {
     printf '%s\n' "$ID" "$ID_LIKE" "$VERSION_ID" "$PRETTY_NAME"
   )
   local id=${facts[0]:-} like=${facts[1]:-} version=${facts[2]:-}
+  distribution=$id release=$version
   system=${facts[3]:-this system} manager='' tried=no
   case " $id $like " in
     *' debian '* | *' ubuntu '*) manager=apt ;;
@@ -41,13 +42,14 @@ know_distribution() {
 }
 know_distribution
 case $manager in
-  dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB
+  dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB; Fedora
     tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
     library_packages=(
       MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
       fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
+    if [ "$distribution" = fedora ]; then tool_packages=(gcc-c++ cmake ninja-build pkgconf-pkg-config); fi # its own g++ is new
     test_libraries=(GTest:gtest-devel)
     test_packages=(boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
@@ -107,11 +109,24 @@ install_commands() {
       say "apt-get install --no-install-recommends $*"
       ;;
     dnf)
-      say "dnf install epel-release dnf-plugins-core" # the latter has config-manager
-      say "dnf config-manager --set-enabled crb"
+      local major=${release%%.*}
+      case $distribution in
+        fedora) ;; # has all of them in its own repositories
+        rhel)
+          say "subscription-manager repos --enable codeready-builder-for-rhel-$major-$(uname -m)-rpms"
+          say "dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-$major.noarch.rpm"
+          ;;
+        *)
+          say "dnf install epel-release dnf-plugins-core" # the latter has config-manager
+          say "dnf config-manager --set-enabled crb"
+          ;;
+      esac
       say "dnf install $*"
       ;;
-    zypper) say "zypper install --no-recommends $*" ;;
+    zypper)
+      [ "$distribution" != sles ] || say "SUSEConnect --product PackageHub/$release/$(uname -m)"
+      say "zypper install --no-recommends $*"
+      ;;
   esac
 }
 install_line() { install_commands "$@" | sed ':a;N;$!ba;s/\n/ \&\& /g'; }

@@ -72,7 +72,16 @@ expect 0 'apt yes' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/l
 on next 'ID=debian VERSION_ID=14'
 # shellcheck disable=SC2016
 expect 0 'apt no' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
+on rhel 'ID=rhel ID_LIKE=fedora VERSION_ID=9.4'
+enabled="subscription-manager repos --enable codeready-builder-for-rhel-9-$(uname -m)-rpms"
+expect 3 "  $enabled && dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-9.noarch.rpm && dnf install gcc-c++" \
+  "${there[@]}" scripts/quickstart --build "$work/build"
+on fedora 'ID=fedora VERSION_ID=41'
+expect 3 '  dnf install gcc-c++ cmake' "${there[@]}" scripts/quickstart --build "$work/build"
+on leap 'ID=opensuse-leap ID_LIKE=suse VERSION_ID=15.6'
+expect 3 '  zypper install --no-recommends gcc13-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 on sles 'ID=sles VERSION_ID=15.6'
+expect 3 "  SUSEConnect --product PackageHub/15.6/$(uname -m) && zypper install" "${there[@]}" scripts/quickstart --build "$work/build"
 expect 3 'zypper install --no-recommends gcc13-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 on ubuntu 'ID=ubuntu ID_LIKE=debian VERSION_ID=22.04'
 expect 3 'apt-get update && apt-get install' "${there[@]}" scripts/quickstart --build "$work/build"
@@ -288,6 +297,7 @@ expect_wrong_recipe scripts/packaging/spack/packages/trainwatt/package.py 's/TRA
 expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "/('hwloc'/d" 'hwloc is missing'
 expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "s/'3.7.3'/'3.9'/" 'needs oneDNN 3.9, oneDNN-3.7.3-GCC-14.3.0.eb is another version'
 expect_wrong_recipe scripts/packaging/apptainer/trainwatt.def 's/ensure_packages .*/true/' 'does not install the packages'
+expect_wrong_recipe scripts/packaging/README.md 's/carry\/debs" git /carry\/debs" /' 'git is called without a network'
 
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
 cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
@@ -297,7 +307,6 @@ printf '// see /wo%s/someone/notes\n' rk >"$work/tree/power/path.cpp"
 printf 'void go() { kernel<<<1, 32>>>(); }\n' >"$work/tree/power/launch.cu"
 printf '// µ%0116d\n// µ%0117d\n' 0 0 >"$work/tree/power/wide.cpp" # 120 and 121 columns
 printf 'apt-get install libfmt-dev\n' >"$work/tree/scripts/other"
-expect_wrong_recipe scripts/packaging/README.md 's/carry\/debs" git /carry\/debs" /' 'git is called without a network'
 for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'power/launch.cu:1:' \
   'power/wide.cpp:2: longer than 120 columns' \
   'scripts/other: names the package libfmt-dev' 'scripts/other: calls apt'; do
