@@ -85,6 +85,10 @@ configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
 configure "${seen[@]}" "$(hidden OneDNN)" -DTRAINWATT_CPU=ON
 expect 1 'error[library-missing]: TRAINWATT_CPU=ON' 'libdnnl' '-DTRAINWATT_CPU=OFF'
+configure "${seen[@]}" -DTRAINWATT_CPU=OFF -DTRAINWATT_TESTS=ON -DTRAINWATT_CUDA=OFF
+expect 0 'CPU device: left out, as TRAINWATT_CPU=OFF asks' 'Tests: without those of whole programs'
+expect_not 'warning[' 'OneDNN: '
+configure -DTRAINWATT_TESTS=OFF
 mkdir -p "$work/old/oneapi/dnnl" # a version that is too old is no library that is missing
 printf '#define DNNL_VERSION_%s\n' 'MAJOR 2' 'MINOR 5' 'PATCH 4' >"$work/old/oneapi/dnnl/dnnl_version.h"
 touch "$work/old/libdnnl.so"

@@ -16,6 +16,7 @@
 #include "models/optimizers/optimizer.hpp"
 #include "models/workspace_estimate.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw::test {
 
@@ -287,6 +288,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
 }
 
 TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
+  TW_NEEDS_CPU();
   for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     TrainerConfig config = micro_config(find_network(name));
     config.micro_batch = 4;
@@ -362,6 +364,7 @@ TEST(Memory, PlanIsWhatIsAllocated) {
 }
 
 TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
+  TW_NEEDS_CPU();
   for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int threads : {1, 3, 32}) {
@@ -391,6 +394,7 @@ TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
 
 // Plans alone, of shapes that matter: without weights and activations they take no time and little memory.
 TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
+  TW_NEEDS_CPU();
   struct Large {
     const char* name;
     std::int64_t micro_batch, seq_len;
