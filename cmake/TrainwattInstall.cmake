@@ -4,6 +4,11 @@
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/trainwatt)
 
+# First of all, the prefix is checked; no other file has install rules.
+install(CODE "include(\"${CMAKE_CURRENT_LIST_DIR}/TrainwattPrefix.cmake\")
+  tw_check_prefix(FATAL_ERROR \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" \"--prefix …\")
+  tw_check_installed_version(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" ${PROJECT_VERSION} \"--prefix …\")" ALL_COMPONENTS)
+
 function(tw_install_program name component)
   # Libraries that a package brings along lie here; those outside the system's folders keep their place.
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/trainwatt" INSTALL_RPATH_USE_LINK_PATH ON)
@@ -40,10 +45,27 @@ install(FILES bench/plan/options/config.schema.json DESTINATION ${share}/schema 
 install(FILES scripts/slurm/epilog.sh DESTINATION ${share}/scripts/slurm COMPONENT tool
         PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(DIRECTORY scripts/monitoring DESTINATION ${share} COMPONENT tool)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tool)
-foreach(room IN ITEMS bench models power results scripts/slurm)
-  install(FILES ${room}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${room} COMPONENT tool)
+install(DIRECTORY models/custom/examples/ DESTINATION ${share}/examples/custom COMPONENT tool)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tool)
+install(FILES results/reference/page.png DESTINATION ${CMAKE_INSTALL_DOCDIR}/results/reference COMPONENT tool)
+set(pages README.md CHANGELOG.md)
+foreach(room IN ITEMS bench models power results scripts/packaging scripts/slurm)
+  list(APPEND pages ${room}/README.md)
 endforeach()
+set(places results/schema ${share}/schema results/prices ${share}/prices bench/plan/options/config.schema.json ${share}/schema/config.schema.json
+    models/custom/examples ${share}/examples/custom scripts/monitoring ${share}/monitoring scripts/packaging/example ${share}/example)
+foreach(file IN ITEMS epilog.sh launch sweep.sbatch train.sbatch)
+  list(APPEND places scripts/slurm/${file} ${share}/scripts/slurm/${file})
+endforeach()
+foreach(file IN LISTS pages ITEMS LICENSE results/reference/page.png)
+  list(APPEND places ${file} ${CMAKE_INSTALL_DOCDIR}/${file})
+endforeach()
+set(manual ${CMAKE_BINARY_DIR}/manual)
+install(CODE "include(\"${CMAKE_CURRENT_LIST_DIR}/TrainwattManual.cmake\")
+  foreach(page IN ITEMS ${pages})
+    tw_write_manual(\"${PROJECT_SOURCE_DIR}\" \${page} \"${manual}/\${page}\" ${places})
+  endforeach()" COMPONENT tool)
+install(DIRECTORY ${manual}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tool)
 
 # ---- programs ----
 if(TRAINWATT_HPC)
@@ -56,6 +78,14 @@ if(TRAINWATT_HPC)
   file(RELATIVE_PATH repeat /${CMAKE_INSTALL_BINDIR} /${share}/scripts/repeat)
   install(CODE "file(CREATE_LINK ${repeat} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/trainwatt-repeat\" SYMBOLIC)"
           COMPONENT programs)
+  find_program(TRAINWATT_AWK awk REQUIRED)
+  mark_as_advanced(TRAINWATT_AWK)
+  set(page ${CMAKE_BINARY_DIR}/described/trainwatt-repeat.1)
+  add_custom_command(OUTPUT ${page} VERBATIM COMMENT "" DEPENDS ${PROJECT_SOURCE_DIR}/scripts/repeat ${CMAKE_CURRENT_LIST_DIR}/script_manual.awk
+                     COMMAND ${TRAINWATT_AWK} -v name=trainwatt-repeat -v version=${PROJECT_VERSION}
+                             -f ${CMAKE_CURRENT_LIST_DIR}/script_manual.awk ${PROJECT_SOURCE_DIR}/scripts/repeat > ${page})
+  add_custom_target(describe_trainwatt-repeat ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
 endif()
 
 # ---- development: find_package(trainwatt), target trainwatt::results ----
@@ -92,7 +122,7 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME trainwatt)
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "Measure training per second, per joule and per euro, with MPI")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "trainwatt-tool (= ${PROJECT_VERSION})")
 # The launcher of the MPI that was built with. Another MPI than Debian's two has no package.
-tw_mpi_family(tw_mpi "${MPI_C_LIBRARY_VERSION_STRING}")
+tw_mpi_name(tw_mpi "${MPI_C_LIBRARY_VERSION_STRING}")
 if(tw_mpi STREQUAL "Open MPI")
   string(APPEND CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS ", openmpi-bin")
 elseif(tw_mpi STREQUAL "MPICH")

@@ -2,12 +2,25 @@
 # scripts/packaging/README.md.
 
 # ---- two MPIs: the launcher on PATH is of one, the libraries are of another ----
-# VARIABLE := "Open MPI", "MPICH" (with its descendants) or nothing, from the version text of a launcher or a library.
-function(tw_mpi_family variable text)
-  set(family "")
+# VARIABLE := "Open MPI", "Intel MPI", "MVAPICH", "MPICH" or nothing, from the version text of a launcher or a library.
+function(tw_mpi_name variable text)
+  set(name "")
   if(text MATCHES "Open MPI|OpenRTE|Open-MPI|PRRTE")
-    set(family "Open MPI")
-  elseif(text MATCHES "HYDRA|Hydra|MPICH|Intel\\(R\\) MPI|MVAPICH")
+    set(name "Open MPI")
+  elseif(text MATCHES "Intel\\(R\\) MPI")
+    set(name "Intel MPI")
+  elseif(text MATCHES "MVAPICH")
+    set(name "MVAPICH")
+  elseif(text MATCHES "HYDRA|Hydra|MPICH")
+    set(name "MPICH")
+  endif()
+  set(${variable} "${name}" PARENT_SCOPE)
+endfunction()
+
+# VARIABLE := "Open MPI", "MPICH" (with its descendants, which launch as it does) or nothing.
+function(tw_mpi_family variable text)
+  tw_mpi_name(family "${text}")
+  if(family MATCHES "^(Intel MPI|MVAPICH)$")
     set(family "MPICH")
   endif()
   set(${variable} "${family}" PARENT_SCOPE)
@@ -26,6 +39,8 @@ function(tw_check_mpi_launcher)
   tw_mpi_family(of_launcher "${said}")
   tw_mpi_family(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
   if(of_launcher AND of_library AND NOT of_launcher STREQUAL of_library)
+    tw_mpi_name(of_launcher "${said}")
+    tw_mpi_name(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
     message(WARNING "warning[mpi-mixed]: ${launcher} belongs to ${of_launcher}, but the programs will use ${of_library} (${library}): "
                     "each rank would run as a job of its own; put the mpirun of ${of_library} first on PATH, or configure a new build "
                     "folder with -DMPI_C_COMPILER= and the mpicc of ${of_launcher}")
@@ -36,34 +51,20 @@ if(TRAINWATT_HPC)
 endif()
 
 # ---- a prefix that was asked for and cannot be written ----
-function(tw_check_prefix)
-  set(folder ${CMAKE_INSTALL_PREFIX})
-  while(NOT EXISTS ${folder})
-    get_filename_component(folder ${folder} DIRECTORY)
-  endwhile()
-  execute_process(COMMAND test -d ${folder} -a -w ${folder} RESULT_VARIABLE refused)
-  if(refused)
-    message(WARNING "warning[prefix-not-writable]: cmake --install cannot write to ${folder}; name another prefix with "
-                    "-DCMAKE_INSTALL_PREFIX=…, or install as a user who may write there")
-  endif()
-endfunction()
+if(CMAKE_INSTALL_PREFIX STREQUAL "")
+  message(FATAL_ERROR "error[prefix-empty]: CMAKE_INSTALL_PREFIX is empty; name the folder to install to with -DCMAKE_INSTALL_PREFIX=…, "
+                      "or leave the option out")
+endif()
+include(TrainwattPrefix)
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr/local")  # the default, which most never install to
-  tw_check_prefix()
+  tw_check_prefix(WARNING "${CMAKE_INSTALL_PREFIX}" -DCMAKE_INSTALL_PREFIX=…)
 endif()
 
 # ---- another version in the prefix, or first on PATH ----
-function(tw_check_other_version program what)
-  execute_process(COMMAND ${program} --version OUTPUT_VARIABLE said ERROR_QUIET)
-  if(said MATCHES "([0-9]+\\.[0-9]+\\.[0-9]+)" AND NOT CMAKE_MATCH_1 VERSION_EQUAL PROJECT_VERSION)
-    message(WARNING "warning[other-version]: ${program} is version ${CMAKE_MATCH_1}, this is ${PROJECT_VERSION}: ${what}")
-  endif()
-endfunction()
 set(tw_installed ${CMAKE_INSTALL_PREFIX}/bin/trainwatt)
 find_program(tw_on_path trainwatt NO_CACHE NO_DEFAULT_PATH PATHS ENV PATH)
-if(EXISTS ${tw_installed})
-  tw_check_other_version(${tw_installed} "cmake --install overwrites it and leaves files that only it had; remove it first, or name \
-another prefix with -DCMAKE_INSTALL_PREFIX=…")
-endif()
+tw_check_installed_version("${CMAKE_INSTALL_PREFIX}" ${PROJECT_VERSION} -DCMAKE_INSTALL_PREFIX=…)
 if(tw_on_path AND NOT tw_on_path STREQUAL tw_installed)
-  tw_check_other_version(${tw_on_path} "a shell finds it first; put ${CMAKE_INSTALL_PREFIX}/bin before it on PATH, or remove it")
+  tw_check_other_version("${tw_on_path}" ${PROJECT_VERSION} "a shell finds it first; put ${CMAKE_INSTALL_PREFIX}/bin before it on PATH, \
+or remove it")
 endif()

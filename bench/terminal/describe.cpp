@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string_view>
 
 namespace tw::bench {
@@ -28,6 +29,9 @@ std::vector<const CLI::Option*> options_of(const CLI::App& app) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+/// "a,b".
+bool takes_list(const CLI::Option& option) { return option.get_delimiter() != '\0'; }
 
 /// " TEXT" of an option with a value, less what checks it: "INT:INT in [40 - 400]".
 std::string value_of(const CLI::Option& option) {
@@ -107,19 +111,33 @@ std::string function_of(const CLI::App& app) { return "_" + replaced(app.get_nam
 
 std::string dashed(const CLI::App& app) { return fmt::format("--{}", fmt::join(long_names(options_of(app)), " --")); }
 
+/// Whether an option of this name, "--precision", takes a list in the program or in one of its commands.
+bool takes_list(const CLI::App& app, const std::string& name) {
+  std::vector<const CLI::App*> all = commands_of(app);
+  all.push_back(&app);
+  return std::ranges::any_of(all, [&](const CLI::App* one) {
+    const CLI::Option* option = one->get_option_no_throw(name);
+    return option != nullptr && takes_list(*option);
+  });
+}
+
 std::string bash_completion(const CLI::App& app, const KnownWords& words) {
-  // The last of a list "a,b" is completed, too. Without words of ours, bash completes files.
+  // The last of a list "a,b" is completed, too. Without words of ours, bash completes files. In "--model=gpt", bash
+  // takes the "=" for a word of its own.
   std::string out = fmt::format("{}() {{\n", function_of(app));
   out +=
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} head='' words=''\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} head='' words='' list=''\n"
+      "  if [ \"$current\" = = ]; then current=''\n"
+      "  elif [ \"$previous\" = = ] && [ \"$COMP_CWORD\" -gt 2 ]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  case $previous in\n";
   for (const auto& [option, values] : words)
-    out += fmt::format("    {}) words='{}' ;;\n", option, fmt::join(values, " "));
+    out += fmt::format("    {}) words='{}'{} ;;\n", option, fmt::join(values, " "),
+                       takes_list(app, option) ? " list=yes" : "");
   out +=
       "  esac\n"
       "  if [ -n \"$words\" ]; then\n"
-      "    case $current in *,*) head=${current%,*}, ;; esac\n"
-      "    COMPREPLY=($(compgen -P \"$head\" -W \"$words\" -- \"${current##*,}\"))\n"
+      "    case $list$current in yes*,*) head=${current%,*}, ;; esac\n"
+      "    COMPREPLY=($(compgen -P \"$head\" -W \"$words\" -- \"${current#\"$head\"}\"))\n"
       "    return\n"
       "  fi\n";
   const std::vector<const CLI::App*> commands = commands_of(app);
@@ -151,11 +169,14 @@ std::string zsh_options(const CLI::App& app, const KnownWords& words, const std:
   for (const CLI::Option* option : options_of(app))
     for (const std::string& name : option->get_lnames()) {
       const auto known = words.find("--" + name);
-      const std::string value = !takes_value(*option) ? ""
-                                : known == words.end()
-                                    ? ":value:_files"
-                                    : fmt::format(":value:_sequence compadd - {}", fmt::join(known->second, " "));
-      out += fmt::format(" \\\n{}'--{}[{}]{}'", indent, name, zsh_text(option->get_description()), value);
+      std::string value;
+      if (takes_value(*option) && known == words.end()) value = ":value:_files";
+      if (takes_value(*option) && known != words.end())
+        value = takes_list(*option) ? fmt::format(":value:_sequence compadd - {}", fmt::join(known->second, " "))
+                                    : fmt::format(":value:({})", fmt::join(known->second, " "));
+      // With "=", zsh takes "--model=gpt" and "--model gpt", and completes the latter.
+      out += fmt::format(" \\\n{}'--{}{}[{}]{}'", indent, name, value.empty() ? "" : "=",
+                         zsh_text(option->get_description()), value);
     }
   return out;
 }
@@ -169,7 +190,7 @@ std::string zsh_completion(const CLI::App& app, const KnownWords& words) {
     out += fmt::format("\n    '{}:{}'", command->get_name(), zsh_text(command->get_description()));
   out += "\n  )\n  _describe command commands\n  return\nfi\ncase $words[2] in\n";
   for (const CLI::App* command : commands)
-    out += fmt::format("  {}) _arguments '1\\: \\:'{} \\\n      '*:file:_files' ;;\n", command->get_name(),
+    out += fmt::format("  {}) _arguments '1: :'{} \\\n      '*:file:_files' ;;\n", command->get_name(),
                        zsh_options(*command, words, "      "));
   return out + "esac\n";
 }
@@ -184,7 +205,8 @@ std::string fish_options(const CLI::App& app, const std::string& program, const 
       out +=
           fmt::format("complete -c {}{} -l {} -d '{}'", program, condition, name, fish_text(option->get_description()));
       if (const auto known = words.find("--" + name); known != words.end())
-        out += fmt::format(" -x -a '{}'", fmt::join(known->second, " "));
+        out += takes_list(*option) ? fmt::format(" -x -a '(__fish_append , {})'", fmt::join(known->second, " "))
+                                   : fmt::format(" -x -a '{}'", fmt::join(known->second, " "));
       else if (takes_value(*option))
         out += " -r";
       out += "\n";

@@ -114,7 +114,7 @@ Action add_compare(CLI::App& command, const Words&) {
       ->allow_extra_args(false);
   command.add_option(
       "--baseline", options->baseline,
-      "JSON file of rules (results/schema/baseline.schema.json). Exit code 1: a rule\nis violated, whatever --kit "
+      "JSON file of rules (baseline.schema.json describes it). Exit code 1: a rule\nis violated, whatever --kit "
       "finds; 4: one is undecided, or it is not an award");
   CLI::Option* json = command.add_flag("--json", options->as_json, "print JSON");
   CLI::Option* markdown = command.add_flag("--markdown", options->as_markdown, "print Markdown")->excludes(json);

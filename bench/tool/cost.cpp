@@ -29,7 +29,7 @@ struct CostOptions {
 /// 0; 4: no point has a cost.
 int cost(const CostOptions& command) {
   if (command.prices.prices.empty())
-    throw UsageError("option-needs", "give a prices file: --prices FILE (fields: results/schema/prices.schema.json)");
+    throw UsageError("option-needs", "give a prices file: --prices FILE (prices.schema.json describes it)");
   const LoadedReport loaded = load_report(command.path);
   say_findings(command.path, loaded.validation);
   const results::CostReport report = *cost_of_one(command.prices, command.path, loaded.report);

@@ -36,7 +36,7 @@ Json read(const std::string& text) {
 void hold_against(const std::string& text, const std::string& schema, const char* schema_name) {
   const std::vector<std::string> faults = schema_faults(text, schema);
   if (faults.empty()) return;
-  throw std::runtime_error(fmt::format("{}{}; results/schema/{} explains each field", faults[0],
+  throw std::runtime_error(fmt::format("{}{}; {} explains each field", faults[0],
                                        faults.size() > 1 ? fmt::format(" (and {} more)", faults.size() - 1) : "",
                                        schema_name));
 }

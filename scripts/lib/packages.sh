@@ -8,17 +8,18 @@ library_packages=(
   CLI11:libcli11-dev fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev valijson:libvalijson-dev benchmark:libbenchmark-dev
   XlsxWriter:libxlsxwriter-dev LibArchive:libarchive-dev Chart.js:libjs-chart.js
 )
-# Additionally, to build and run the tests: bubblewrap gives the real libpowercap a fake tree, Python runs whole programs,
+# Additionally, to build and run the tests, likewise: bubblewrap gives the real libpowercap a fake tree, Python runs whole programs,
 # Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook, ssh-keygen signs bundles.
-test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
+test_libraries=(GTest:libgtest-dev)
+test_packages=(libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
 # To pack with cpack -G DEB and scripts/package.
 pack_packages=(dpkg-dev file patchelf)
 # For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and with Google Benchmark's
-# compare.py; of packages, the tarball and manual pages; and pip to download oneDNN 3. Only CI installs them, on disposable
+# compare.py; of packages, the tarball, manual pages and completion; and pip to download oneDNN 3. Only CI installs them, on disposable
 # machines: some are daemons that would start at boot, and the browser and scipy are large.
-ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base python3-pip)
+ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base zsh fish python3-pip)
 
-# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people) and tried (yes: these lists were installed and
+# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people), distribution and release (as in os-release) and tried (yes: these lists were installed and
 # built with on that distribution).
 know_distribution() {
   local facts=()
@@ -30,6 +31,7 @@ know_distribution() {
     printf '%s\n' "$ID" "$ID_LIKE" "$VERSION_ID" "$PRETTY_NAME"
   )
   local id=${facts[0]:-} like=${facts[1]:-} version=${facts[2]:-}
+  distribution=$id release=$version
   system=${facts[3]:-this system} manager='' tried=no
   case " $id $like " in
     *' debian '* | *' ubuntu '*) manager=apt ;;
@@ -40,14 +42,16 @@ know_distribution() {
 }
 know_distribution
 case $manager in
-  dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB
+  dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB; Fedora
     tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
     library_packages=(
       MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
       fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
-    test_packages=(gtest-devel boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
+    if [ "$distribution" = fedora ]; then tool_packages=(gcc-c++ cmake ninja-build pkgconf-pkg-config); fi # its own g++ is new
+    test_libraries=(GTest:gtest-devel)
+    test_packages=(boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
   zypper) # SLES 15 with Package Hub, openSUSE Leap 15
     tool_packages=(gcc13-c++ cmake ninja pkgconf)
@@ -56,7 +60,8 @@ case $manager in
       fmt:fmt-devel nlohmann_json:nlohmann_json-devel valijson:valijson-devel benchmark:benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
-    test_packages=(gtest libboost_context-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
+    test_libraries=(GTest:gtest)
+    test_packages=(libboost_context-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
 esac
 program_packages=("${tool_packages[@]}")
@@ -64,10 +69,12 @@ for library in "${library_packages[@]}"; do
   case " ${program_packages[*]} " in *" ${library#*:} "*) ;; *) program_packages+=("${library#*:}") ;; esac
 done
 
+for library in "${test_libraries[@]}"; do test_packages+=("${library#*:}"); done
+
 # package_of LIBRARY: the package that has it here, by the build's name for it; nothing where none is known.
 package_of() {
   local library
-  for library in "${library_packages[@]}"; do
+  for library in "${library_packages[@]}" "${test_libraries[@]}"; do
     if [ "${library%%:*}" = "$1" ]; then say "${library#*:}"; fi
   done
 }
@@ -102,11 +109,24 @@ install_commands() {
       say "apt-get install --no-install-recommends $*"
       ;;
     dnf)
-      say "dnf install epel-release dnf-plugins-core" # the latter has config-manager
-      say "dnf config-manager --set-enabled crb"
+      local major=${release%%.*}
+      case $distribution in
+        fedora) ;; # has all of them in its own repositories
+        rhel)
+          say "subscription-manager repos --enable codeready-builder-for-rhel-$major-$(uname -m)-rpms"
+          say "dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-$major.noarch.rpm"
+          ;;
+        *)
+          say "dnf install epel-release dnf-plugins-core" # the latter has config-manager
+          say "dnf config-manager --set-enabled crb"
+          ;;
+      esac
       say "dnf install $*"
       ;;
-    zypper) say "zypper install --no-recommends $*" ;;
+    zypper)
+      [ "$distribution" != sles ] || say "SUSEConnect --product PackageHub/$release/$(uname -m)"
+      say "zypper install --no-recommends $*"
+      ;;
   esac
 }
 install_line() { install_commands "$@" | sed ':a;N;$!ba;s/\n/ \&\& /g'; }
@@ -152,11 +172,18 @@ ensure_packages() {
 # need_versions: exits with 3 where cmake or the compiler is too old, and says where newer ones come from.
 need_versions() {
   local found
-  found=$(cmake --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p')
+  found=$(cmake --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p') || true
+  [ -n "$found" ] || die 3 "error[program-fails]: '$(command -v cmake) --version' does not tell a version: load a module with a cmake that \
+runs, or repair it"
   at_least 3.25 "$found" || die 3 "error[program-too-old]: cmake $found is too old (3.25 or later): load a module, or use PyPI's in a \
 virtual environment (python3 -m venv venv && venv/bin/pip install cmake && PATH=\$PWD/venv/bin:\$PATH)"
   local compiler=${CXX:-c++}
-  case $("$compiler" --version 2>/dev/null) in *clang*) return 0 ;; esac
+  found=$("$compiler" --version 2>/dev/null | sed -n '1s/.*clang version \([0-9.]*\).*/\1/p') || true
+  if [ -n "$found" ]; then
+    at_least 16 "$found" || die 3 "error[program-too-old]: $compiler is clang $found, too old (16 or later): load a module or install a \
+package with a newer one, and set CXX and CC, or use g++ 12 or later"
+    return 0
+  fi
   found=$("$compiler" -dumpfullversion 2>/dev/null || true)
   [ -z "$found" ] || at_least 12 "$found" || die 3 "error[program-too-old]: $compiler is g++ $found, too old (12 or later): $(newer_compiler)"
 }

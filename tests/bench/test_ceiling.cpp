@@ -8,6 +8,7 @@
 #include "models/compute/registry.hpp"
 #include "models/families/gpt2/description.hpp"
 #include "models/families/resnet/description.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw {
 
@@ -70,7 +71,12 @@ void expect_unsupported(Device& device, const NetworkDescription& network, Preci
   }
 }
 
-class CeilingOn : public testing::TestWithParam<std::tuple<std::string, Precision>> {};
+class CeilingOn : public testing::TestWithParam<std::tuple<std::string, Precision>> {
+ protected:
+  void SetUp() override {
+    if (std::get<0>(GetParam()) == "cpu") TW_NEEDS_CPU();
+  }
+};
 
 TEST_P(CeilingOn, AccountsForATransformerWithoutItsAttention) {
   const auto [name, dtype] = GetParam();
@@ -130,6 +136,7 @@ TEST_P(CeilingOn, TimesTheWaysOfAnEarlierOneAgain) {
 
 // A signal is looked at there: while plans are made, and while they are timed.
 TEST(CeilingPause, EndsTheTimingBetweenAnyTwoProducts) {
+  TW_NEEDS_CPU();
   struct Ended {};
   const auto device = create_device("cpu", {.threads = 1});
   const NetworkDescription network = small_transformer();
@@ -158,6 +165,7 @@ TEST(CeilingPause, EndsTheTimingBetweenAnyTwoProducts) {
 }
 
 TEST(CeilingBytes, BoundWhatTheTimingAllocates) {
+  TW_NEEDS_CPU();
   for (const Precision dtype : {Precision::float32, Precision::bf16})
     for (const bool transformer : {true, false})
       for (const int threads : {1, 2}) {

@@ -235,8 +235,10 @@ TEST_P(Recommendation, BinaryCrossEntropyOfGreatLogits) {
   EXPECT_EQ((Floats{gradient[1], gradient[2], gradient[3]}), (Floats{-0.25f, 0.25f, 0.125f}));
   device().binary_cross_entropy(*lab.stream, {logits, targets, loss});  // loss only
   EXPECT_NEAR(lab.read(loss)[0], (400 + std::log(2.0)) / 4, 1e-4);
-  for (const Output& output : lab.finish())
-    if (output.name == "correct") EXPECT_EQ(output.values, Floats{2}) << "a logit of 0 is no click";
+  for (const Output& output : lab.finish()) {
+    if (output.name != "correct") continue;
+    EXPECT_EQ(output.values, Floats{2}) << "a logit of 0 is no click";
+  }
 }
 
 TEST_P(Recommendation, RefuseWrongArguments) {

@@ -1,10 +1,11 @@
 """`cmake --install` and `cpack`: programs that run from a moved prefix without source and build folder, manuals and completion
 from their own options, a library for find_package."""
-import glob
 import json
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,37 @@ PROGRAMS = ["trainwatt", "trainwatt-train", "trainwatt-ops"]
 
 def call(*words, **options):
     return subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=500, **options)
+
+
+class Terminal:
+    """A program at a terminal, of which the test is the user."""
+
+    def __init__(self, *words):
+        self.ours, theirs = pty.openpty()
+        self.shown = ""
+        self.process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                                        env={**os.environ, "TERM": "dumb"})
+        os.close(theirs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def wait_for(self, pattern):
+        """The match; what was shown until then is forgotten. What does not come ends the test."""
+        while not (found := re.search(pattern, self.shown)):
+            if not select.select([self.ours], [], [], 120)[0]:
+                raise AssertionError(f"{pattern} was not shown, but {self.shown!r}")
+            self.shown += os.read(self.ours, 65536).decode(errors="replace")
+        self.shown = self.shown[found.end():]
+        return found
 
 
 class Install(unittest.TestCase):
@@ -72,7 +104,36 @@ class Install(unittest.TestCase):
         for file in ("prices/examples-usd.json", "scripts/slurm/sweep.sbatch", "scripts/slurm/launch",
                      "scripts/slurm/epilog.sh", "monitoring/grafana-dashboard.json"):
             self.assertTrue((share / file).is_file(), file)
-        self.assertTrue((self.prefix / "share/doc/trainwatt/README.md").is_file())
+        examples = sorted((share / "examples/custom").glob("*.json"))
+        self.assertEqual([file.name for file in examples], sorted(file.name for file in (SOURCE / "models/custom/examples").glob("*.json")))
+        for file in examples:
+            done = call(self.prefix / "bin/trainwatt", "models", "custom", "--layers-file", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_texts_name_what_is_installed(self):
+        """Links of the manuals lead somewhere; manuals and --help name no path of the source tree that has another one here."""
+        doc = self.prefix / "share/doc/trainwatt"
+        pages = sorted(doc.rglob("*.md"))
+        self.assertIn(doc / "models/README.md", pages)
+        links = 0
+        for page in pages:
+            text = page.read_text()
+            for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*`", "", text)):
+                if not re.match("[a-z]+:", target):
+                    links += 1
+                    self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
+            for path in ("results/schema/", "results/prices/", "models/custom/examples", "scripts/repeat", "scripts/slurm/sweep"):
+                self.assertIsNone(re.search(rf"(?<![\w/-]){path}", text), f"{page}: {path}")
+            for path in re.findall(r"(?<![\w/-])share/trainwatt/[\w./-]*\w", text):
+                self.assertTrue((self.prefix / path).exists(), f"{page}: {path}")
+        self.assertGreater(links, 50)
+        self.assertIn("share/trainwatt/prices/examples-usd.json", (doc / "README.md").read_text())
+        texts = {name: call(self.prefix / "bin" / name, "--help").stdout for name in [*PROGRAMS, "trainwatt-repeat"]}
+        for command in ("compare", "cost", "export", "html"):
+            texts[command] = call(self.prefix / "bin/trainwatt", command, "--help").stdout
+        for name, text in texts.items():
+            self.assertIn("--", text, name)
+            self.assertNotRegex(" ".join(text.split()), r"results/schema|scripts/(?!repeat of a checkout)", name)
 
     def test_manual_pages_have_all_options(self):
         for name in PROGRAMS:
@@ -81,16 +142,20 @@ class Install(unittest.TestCase):
             options = set(re.findall(r"--[a-z][a-z0-9-]+", call(self.prefix / "bin" / name, "--help").stdout))
             missing = {option for option in options if option not in text and not option.startswith("--benchmark")}
             self.assertEqual(missing, set(), name)
-            if shutil.which("groff"):
-                done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", page)
-                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+        repeat = (self.prefix / "share/man/man1/trainwatt-repeat.1").read_text().replace("\\", "")
+        for word in (".SH NAME\ntrainwatt-repeat - runs one plan", "--dry-run", ".SH EXIT STATUS\n0 all runs"):
+            self.assertIn(word, repeat)
+        self.assertNotIn("scripts/", repeat)
+        for name in [*PROGRAMS, "trainwatt-repeat"] if shutil.which("groff") else []:
+            done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", self.prefix / f"share/man/man1/{name}.1")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
 
-    def test_completion(self):
+    def test_completion_of_bash(self):
         folder = self.prefix / "share/bash-completion/completions"
 
         def offered(program, *words):
             script = (f"source {folder}/{program}; COMP_WORDS=({program} {' '.join(repr(word) for word in words)}); "
-                      f"COMP_CWORD={len(words)}; $(complete -p {program} | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); "
+                      f"COMP_CWORD={len(words)}; $(complete -p {program} | sed 's/.*-F \\([^ ]*\\) .*/\\1/') || true; "
                       "printf '%s\\n' \"${COMPREPLY[@]}\"")
             done = call("bash", "-euc", script)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -101,11 +166,48 @@ class Install(unittest.TestCase):
         self.assertEqual(offered("trainwatt-train", "--micro"), ["--micro-batch"])
         self.assertEqual(offered("trainwatt-train", "--precision", "float32,bf"), ["float32,bf16"])
         self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "gpt2-t"))
-        for shell, files in (("zsh", "share/zsh/site-functions/_*"), ("fish", "share/fish/vendor_completions.d/*.fish")):
-            found = glob.glob(str(self.prefix / files))
-            self.assertEqual(len(found), len(PROGRAMS))
-            for file in found if shutil.which(shell) else []:
-                self.assertEqual(call(shell, "-n", file).returncode, 0, file)
+        self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "=", "gpt2-t"))  # bash takes the "=" of --model=gpt2-t for a word
+        self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "="))
+        self.assertEqual(offered("trainwatt-train", "--device", "cpu,ref"), [], "only one device can be given")
+
+    def test_completion_of_zsh(self):
+        """Tab is pressed behind each text in an interactive zsh."""
+        folder = self.prefix / "share/zsh/site-functions"
+        self.assertEqual(len(list(folder.iterdir())), len(PROGRAMS))
+        if not shutil.which("zsh"):
+            self.skipTest("no zsh")
+        expected = {
+            "trainwatt val": "trainwatt validate ",
+            "trainwatt show --sort cost-to-t": "trainwatt show --sort cost-to-target ",
+            "trainwatt compare --run-v": "trainwatt compare --run-variance=",
+            "trainwatt compare --figure efficiency,cost-to-t": "trainwatt compare --figure efficiency,cost-to-target,",
+            "trainwatt-train --micro": "trainwatt-train --micro-batch=",
+            "trainwatt-train --device ref": "trainwatt-train --device reference ",
+            "trainwatt-train --model=dlrm-t": "trainwatt-train --model=dlrm-tiny,",
+            "trainwatt-train --precision float32,fp8": "trainwatt-train --precision float32,fp8,",
+            "trainwatt-ops --mod": "trainwatt-ops --model=",
+        }
+        with Terminal("zsh", "-f", "-i") as zsh:
+            # zsh takes the comma or the space behind a completed word back where another key follows: ^X shows the line as it is.
+            zsh.type(f"PS1= PS2= fpath=({folder} $fpath); autoload -Uz compinit; compinit -D -u; "
+                     "show() { zle -I; print -r -- \"line<$BUFFER>\"; BUFFER= }; zle -N show; "
+                     "bindkey '^X' show; bindkey '^I' complete-word; print rea''dy\n")
+            zsh.wait_for("ready")
+            for typed, line in expected.items():
+                zsh.type(f"{typed}\t\x18")
+                self.assertEqual(zsh.wait_for(r"line<(.*)>")[1], line)
+
+    def test_completion_of_fish(self):
+        files = {name: self.prefix / f"share/fish/vendor_completions.d/{name}.fish" for name in PROGRAMS}
+        for file in files.values():
+            self.assertTrue(file.is_file(), file)
+        if not shutil.which("fish"):
+            self.skipTest("no fish")
+        for typed, word in (("trainwatt val", "validate"), ("trainwatt show --sort cost-to-t", "cost-to-target"),
+                            ("trainwatt-train --device ref", "reference"), ("trainwatt-train --precision float32,fp8", "float32,fp8"),
+                            ("trainwatt-ops --mod", "--model")):
+            done = call("fish", "--no-config", "-c", f"source {files[typed.split()[0]]}; complete -C'{typed}'")
+            self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], [word], typed + done.stderr)
 
     def test_a_program_reads_a_report_with_the_library(self):
         build = self.folder / "example"
@@ -118,6 +220,12 @@ class Install(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(set(line.split(":")[0] for line in done.stdout.splitlines()) <= set(points), done.stdout)
         self.assertIn("samples/s", done.stdout)
+        cut = self.folder / "cut.json"
+        cut.write_text(REPORT.read_text()[:1000])
+        for file in (cut, self.folder / "none.json"):
+            done = call(build / "read_report", file)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertTrue(done.stderr.startswith("read_report: ") and str(file) in done.stderr, done.stderr)
 
 
 class Packages(unittest.TestCase):

@@ -85,10 +85,34 @@ configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
 configure "${seen[@]}" "$(hidden OneDNN)" -DTRAINWATT_CPU=ON
 expect 1 'error[library-missing]: TRAINWATT_CPU=ON' 'libdnnl' '-DTRAINWATT_CPU=OFF'
-configure "${seen[@]}" -DTRAINWATT_CPU=AUTO -DPOWERCAP_LIBRARY=
+configure "${seen[@]}" -DTRAINWATT_CPU=OFF -DTRAINWATT_TESTS=ON -DTRAINWATT_CUDA=OFF
+expect 0 'CPU device: left out, as TRAINWATT_CPU=OFF asks' 'Tests: without those of whole programs'
+expect_not 'warning[' 'OneDNN: '
+configure -DTRAINWATT_TESTS=OFF
+mkdir -p "$work/old/oneapi/dnnl" # a version that is too old is no library that is missing
+printf '#define DNNL_VERSION_%s\n' 'MAJOR 2' 'MINOR 5' 'PATCH 4' >"$work/old/oneapi/dnnl/dnnl_version.h"
+touch "$work/old/libdnnl.so"
+old=(-DDNNL_INCLUDE_DIR="$work/old" -DDNNL_LIBRARY="$work/old/libdnnl.so")
+configure "${seen[@]}" "${old[@]}" -DTRAINWATT_CPU=AUTO
+expect 0 "oneDNN: 2.5.4 ($work/old/libdnnl.so) was found, but 2.6 to 3.x is needed; built without the cpu device"
+expect_not 'not found, built without the cpu device' libdnnl-dev
+configure "${seen[@]}" "${old[@]}" -DTRAINWATT_CPU=ON
+expect 1 'error[library-version]: TRAINWATT_CPU=ON: oneDNN 2.5.4' '-DTRAINWATT_CPU=OFF'
+expect_not libdnnl-dev
+configure "${seen[@]}" -UDNNL_INCLUDE_DIR -UDNNL_LIBRARY "$(hidden PkgConfig)" -DTRAINWATT_CPU=AUTO # hwloc is found without pkg-config
+expect_not 'hwloc: not found' 'the cpu device'
+configure "${seen[@]}" -DHWLOC_LIBRARY=
+expect 0 'hwloc: not found, built without the topology'
+configure "${seen[@]}" -UHWLOC_LIBRARY -DPOWERCAP_LIBRARY=
 expect 0 'powercap: not found, built without RAPL'
 CUDACXX=$work/no-nvcc configure "${seen[@]}" -UPOWERCAP_LIBRARY -DTRAINWATT_CUDA=ON
 expect 1 'error[cuda-missing]: TRAINWATT_CUDA=ON, but ' 'TRAINWATT_CUDA=OFF'
+
+# ---- GoogleTest, which the tests alone need ----
+configure "${seen[@]}" "$(hidden GTest)" -DTRAINWATT_CUDA=OFF -DTRAINWATT_TESTS=ON
+expect 1 'error[library-missing]: not found: GTest; ' 'apt-get install --no-install-recommends libgtest-dev)' 'use -DTRAINWATT_TESTS=OFF'
+configure "$(hidden GTest)" -DTRAINWATT_TESTS=OFF
+expect 0
 
 # ---- all at once ----
 build=$work/all
@@ -102,12 +126,14 @@ expect 0 'powercap: not found' 'Chart.js'
 build=$work/build
 
 # ---- a launcher of another MPI than the libraries ----
-for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'mpirun (Open MPI) 5.0.7' 'srun-like 1.0'; do
+for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'Intel(R) MPI Library for Linux* OS, Version 2021.11' 'mpirun (Open MPI) 5.0.7' 'srun-like 1.0'; do
   stand_in "$work/bin/mpirun" "$said_by_launcher"
   configure "${seen[@]}" -DTRAINWATT_CUDA=OFF
   family="$(sed -n 's/^-- MPI: //p' "$work/output")"
   case $said_by_launcher:$family in
-    HYDRA*:*'Open MPI'* | mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
+    HYDRA*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to MPICH,' ;;
+    Intel*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to Intel MPI,' ;;
+    mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
     *) expect_not 'warning[mpi-mixed]' ;;
   esac
 done
@@ -140,4 +166,22 @@ stand_in "$work/prefix/bin/trainwatt" "trainwatt $version"
 stand_in "$work/bin/trainwatt" 'trainwatt 9.9.9'
 configure
 expect 0 "warning[other-version]: $work/bin/trainwatt is version 9.9.9"
+stand_in "$work/bin/trainwatt" "trainwatt $version"
+configure -DCMAKE_INSTALL_PREFIX=
+expect 1 'error[prefix-empty]: CMAKE_INSTALL_PREFIX is empty;'
+
+# ---- the prefix that cmake --install is told, before anything is copied ----
+configure -DCMAKE_INSTALL_PREFIX="$work/not/there/yet"
+install_to() {
+  code=0
+  cmake --install "$build" --prefix "$1" >"$work/output" 2>&1 || code=$?
+  said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+}
+install_to "$work/file/prefix"
+expect 1 "error[prefix-not-writable]: cmake --install cannot write to $work/file; name another prefix with --prefix"
+expect_not '-- Installing' 'file INSTALL'
+stand_in "$work/prefix/bin/trainwatt" 'trainwatt 0.0.9'
+install_to "$work/prefix"
+expect 1 "warning[other-version]: $work/prefix/bin/trainwatt is version 0.0.9" # there is no program to install
+case ${said%%file INSTALL*} in *other-version*) ;; *) wrong 'wanted the warning before the first file' ;; esac
 exit $((failures > 0))

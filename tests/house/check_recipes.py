@@ -45,7 +45,7 @@ def of_cmake():
     text = "\n".join(path.read_text() for path in (root / "CMakeLists.txt", root / "results/CMakeLists.txt"))
     version = re.search(r"project\(trainwatt VERSION ([0-9.]+)", text)[1]
     least = re.search(r"cmake_minimum_required\(VERSION ([0-9.]+)", text)[1]
-    onednn = re.search(r"find_package\(OneDNN ([0-9.]+)\.\.\.<([0-9]+)\)", (root / "models/compute/cpu/CMakeLists.txt").read_text())
+    onednn = re.search(r"find_package\(OneDNN ([0-9.]+)\.\.\.<([0-9]+)[ )]", (root / "models/compute/cpu/CMakeLists.txt").read_text())
     return version, least, (onednn[1], int(onednn[2]) - 1), set(re.findall(r"(?:option|set)\((TRAINWATT_\w+) [^\n]*(?:CACHE|\" O[NF])", text))
 
 
@@ -131,6 +131,13 @@ for post in posts:
     done = subprocess.run(["sh", "-n"], input=post, text=True, capture_output=True)
     problems.extend([f"{path.name}: {done.stderr.strip()}"] if done.returncode else [])
     problems.extend(f"{path.name}: {script} is not there" for script in re.findall(r"\b(scripts/[\w/.-]+)", post) if not (root / script).exists())
+
+# ---- without a network ----
+page = root / "scripts/packaging/README.md"
+recipe = page.read_text().split("\n## Without a network\n")[1].split("\n## ")[0]
+carried = re.search(r"--download-only .* git \"\$\{program_packages\[@\]\}\"", recipe)
+if re.search(r"^ *git clone carry/", recipe, re.MULTILINE) and not carried:
+    problems.append("scripts/packaging/README.md: git is called without a network, but not carried there")
 
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

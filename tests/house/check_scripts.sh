@@ -1,92 +1,11 @@
 #!/usr/bin/env bash
-# check_scripts.sh ROOT: what the two commands and the house checks answer when something is wrong. Each case runs the
-# real script with stand-ins for dpkg-query, id, sudo and apt-get on PATH; nothing is installed or built.
+# check_scripts.sh ROOT: what the two commands and the house checks answer when something is wrong (scripts/check_packages.sh:
+# when packages are missing). Each case runs the real script with stand-ins on PATH; nothing is installed or built.
 set -euo pipefail
 root=$(cd "$1" && pwd)
 here=$root/tests/house
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-# expect CODE TEXT COMMAND…: the command's exit code and a piece of its output.
-expect() {
-  local code=$1 text=$2 status=0
-  shift 2
-  "$@" >"$work/output" 2>&1 </dev/null || status=$?
-  if [ "$status" != "$code" ] || ! grep -qF -- "$text" "$work/output"; then
-    printf '%s\n  wanted exit %s and "%s"; got exit %s and:\n' "$*" "$code" "$text" "$status"
-    sed 's/^/    /' "$work/output" | head -n 20
-    failures=$((failures + 1))
-  fi
-}
-stand_in() {
-  printf '#!/bin/sh\n%s\n' "$2" >"$work/bin/$1"
-  chmod +x "$work/bin/$1"
-}
-mkdir "$work/bin"
-PATH=$work/bin:$PATH
-
-# ---- packages: an ordinary user gets the list, root gets apt-get, nobody reinstalls ----
-# shellcheck disable=SC2016  # the stand-ins expand these
-stand_in dpkg-query 'case "$*" in *libdnnl-dev*|*openmpi-bin*) exit 1;; *) printf installed;; esac'
-stand_in apt-get "echo \"\$*\" >>$work/apt; exit 0"
-stand_in sudo 'exit 1'
-# shellcheck disable=SC2016
-stand_in id '[ "$*" = -u ] && echo 1000 || exec /usr/bin/id "$@"'
-expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/quickstart" --build "$work/build"
-expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/test" --build "$work/build"
-expect 3 'apt-get update && apt-get install' "$root/scripts/quickstart" --build "$work/build"
-expect 3 'error[packages-missing]' "$root/scripts/quickstart" --build "$work/build"
-[ ! -e "$work/apt" ] || { echo "apt-get was called for an ordinary user"; failures=$((failures + 1)); }
-# shellcheck disable=SC2016  # the inner shell expands it
-install='. scripts/lib/common.sh; . scripts/lib/packages.sh; ensure_packages "${program_packages[@]}"'
-stand_in id 'echo 0'
-expect 0 'Installing openmpi-bin libdnnl-dev' env -C "$root" bash -ec "$install"
-expect 0 'install -y --no-install-recommends openmpi-bin libdnnl-dev' cat "$work/apt"
-rm "$work/apt"
-stand_in dpkg-query 'printf installed'
-expect 0 'packages are installed' env -C "$root" bash -ec "$install"
-[ ! -e "$work/apt" ] || { echo "apt-get was called although all is there"; failures=$((failures + 1)); }
-stand_in dpkg-query 'exit 1'
-stand_in apt-get 'echo "E: no network"; exit 100'
-expect 3 'E: no network' env -C "$root" bash -ec "$install"
-expect 3 "error[packages-missing]: 'apt-get update' failed" env -C "$root" bash -ec "$install"
-
-# ---- other distributions: their own packages and commands; programs that are too old are named with what helps ----
-on() { # on NAME "ID=… VERSION_ID=…": the next commands run there
-  tr " " "\n" <<<"$2" >"$work/os-$1"
-  there=(env -C "$root" TRAINWATT_OS_RELEASE="$work/os-$1")
-}
-stand_in rpm 'exit 1'
-stand_in id 'echo 1000'
-on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
-expect 3 'dnf config-manager --set-enabled crb && dnf install gcc-c++' "${there[@]}" scripts/quickstart --build "$work/build"
-expect 3 'the package list is untried here' "${there[@]}" scripts/quickstart --build "$work/build"
-expect 3 'dnf install epel-release dnf-plugins-core && dnf config-manager' "${there[@]}" scripts/quickstart --build "$work/build"
-on named 'ID=debian VERSION_ID=12 NAME=Leaky VERSION=leaked'
-# shellcheck disable=SC2016  # the inner shell expands it
-expect 0 'apt yes - -' "${there[@]}" NAME=- VERSION=- bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh
-  echo "$manager $tried $NAME $VERSION"'
-on newest 'ID=debian VERSION_ID=13'
-# shellcheck disable=SC2016
-expect 0 'apt yes' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
-on next 'ID=debian VERSION_ID=14'
-# shellcheck disable=SC2016
-expect 0 'apt no' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
-on sles 'ID=sles VERSION_ID=15.6'
-expect 3 'zypper install --no-recommends gcc13-c++' "${there[@]}" scripts/quickstart --build "$work/build"
-on ubuntu 'ID=ubuntu ID_LIKE=debian VERSION_ID=22.04'
-expect 3 'apt-get update && apt-get install' "${there[@]}" scripts/quickstart --build "$work/build"
-stand_in cmake 'echo "cmake version 3.22.1"'
-expect 3 'error[program-too-old]: cmake 3.22.1 is too old' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
-rm "$work/bin/cmake"
-# shellcheck disable=SC2016  # the stand-in expands it
-stand_in c++ '[ "$1" = --version ] && echo "g++ 11.4.0" || echo 11.4.0'
-expect 3 'CXX=g++-12' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
-on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
-expect 3 'gcc-toolset-13/enable' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
-on unknown 'ID=nixos'
-expect 3 'has no package list here' "${there[@]}" scripts/quickstart --build "$work/build"
-rm "$work/bin/c++"
+# shellcheck source=tests/house/scripts/cases.sh
+. "$here/scripts/cases.sh"
 stand_in id 'echo 0'
 
 # ---- the folder of the programs: that of a prefix only where they are in it ----
@@ -109,6 +28,22 @@ done
 ln -s "$(type -P true)" "$work/few/g++"
 expect 3 'error[program-missing]: not on PATH: cmake, ninja, mpirun;' env PATH="$work/few" \
   "$root/scripts/quickstart" --no-install --build "$work/build"
+
+# ---- warnings are errors in CI, and nowhere else ----
+stand_in cmake "[ \"\$1\" != --version ] || { echo 'cmake version 3.25.1'; exit 0; }; echo \"\$*\" >$work/configured; exit 1"
+stand_in ninja 'exit 0'
+stand_in mpirun 'exit 0'
+for environment in ci bare; do
+  expect 3 'cmake could not configure' env TRAINWATT_TEST_ENVIRONMENT=$environment "$root/scripts/test" --no-install \
+    --build "$work/$environment"
+  status=0
+  grep -q -e '-DTRAINWATT_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON' "$work/configured" || status=1
+  if [ "$environment:$status" != ci:0 ] && [ "$environment:$status" != bare:1 ]; then
+    echo "scripts/test in the environment $environment: warnings must be errors in ci alone; cmake got: $(cat "$work/configured")"
+    failures=$((failures + 1))
+  fi
+done
+rm "$work/bin/cmake" "$work/bin/ninja" "$work/bin/mpirun"
 
 # ---- options ----
 for command in quickstart test; do
@@ -164,6 +99,23 @@ expect 2 'single run' "${in_array[@]}" requeue --out "$work/single"
 stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
+# The installed epilog finds the program of its own prefix; one that finds none says so in the system log.
+mkdir -p "$work/site/bin" "$work/site/share/trainwatt/scripts/slurm"
+cp "$root/scripts/slurm/epilog.sh" "$work/site/share/trainwatt/scripts/slurm"
+# shellcheck disable=SC2016  # the program expands it
+printf '#!/bin/sh\necho "$0 $*" >%s\n' "$work/asked" >"$work/site/bin/trainwatt"
+chmod +x "$work/site/bin/trainwatt"
+ln -s "$work/site/share/trainwatt/scripts/slurm/epilog.sh" "$work/linked-epilog"
+for epilog in "$work/site/share/trainwatt/scripts/slurm/epilog.sh" "$work/linked-epilog"; do
+  rm -f "$work/asked"
+  env -u TRAINWATT_BIN "$epilog"
+  expect 0 "$work/site/bin/trainwatt restore --all" cat "$work/asked"
+done
+# shellcheck disable=SC2317  # the epilog calls it
+logger() { echo "logged: $*"; }
+export -f logger
+expect 0 "there is no trainwatt in $work/nowhere; set TRAINWATT_BIN in" env TRAINWATT_BIN="$work/nowhere" "$root/scripts/slurm/epilog.sh"
+unset -f logger
 
 # ---- check-distributions: the tarball of each release runs on the others, or its C library is said to be too old; its Debian
 # packages are installed; the reports are compared ----
@@ -245,6 +197,7 @@ expect_wrong_recipe scripts/packaging/spack/packages/trainwatt/package.py 's/TRA
 expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "/('hwloc'/d" 'hwloc is missing'
 expect_wrong_recipe scripts/packaging/easybuild/trainwatt-0.1.0-gompi-2025b.eb "s/'3.7.3'/'3.9'/" 'needs oneDNN 3.9, oneDNN-3.7.3-GCC-14.3.0.eb is another version'
 expect_wrong_recipe scripts/packaging/apptainer/trainwatt.def 's/ensure_packages .*/true/' 'does not install the packages'
+expect_wrong_recipe scripts/packaging/README.md 's/carry\/debs" git /carry\/debs" /' 'git is called without a network'
 
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
 cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
@@ -448,5 +401,4 @@ expect 1 'skip: no screen' cases fixture_cases.Failing
 expect 1 'no case ran of fixture_cases.Empty' cases fixture_cases.Empty
 expect 1 'fixture_cases' cases fixture_cases.Absent
 
-[ "$failures" = 0 ] || { echo "$failures cases failed"; exit 1; }
-echo "all cases answered as they should"
+finish_cases

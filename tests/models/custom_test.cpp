@@ -11,6 +11,7 @@
 #include "models/data/synthetic_data.hpp"
 #include "models/families/custom/description.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw::test {
 
@@ -67,6 +68,7 @@ TEST(CustomPieces, AreCutWhereOneValueIsReadOn) {
 }
 
 TEST(CustomOnTheCpu, IsTheReference) {
+  TW_NEEDS_CPU();
   for (const NetworkDescription& network : {micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()}) {
     const auto cpu = create_device("cpu", {0, 2});
     const auto reference = reference_device();
@@ -84,6 +86,7 @@ TEST(CustomOnTheCpu, IsTheReference) {
 }
 
 TEST(CustomMemory, ThePlanCoversWhatTheCpuTakes) {
+  TW_NEEDS_CPU();
   for (const char* name : {"policy-network", "segmentation", "time-series"}) {
     for (const int threads : {1, 3}) {
       const auto device = create_device("cpu", {0, threads});
@@ -106,6 +109,7 @@ using Case = std::tuple<const char*, Precision, std::uint64_t>;
 class CustomLearning : public testing::TestWithParam<Case> {};
 
 TEST_P(CustomLearning, LossOfTheExampleFalls) {
+  TW_NEEDS_CPU();
   const auto& [name, precision, seed] = GetParam();
   const auto device = create_device("cpu", {0, 1});
   if (!device->why_unsupported(precision).empty()) GTEST_SKIP() << device->why_unsupported(precision);

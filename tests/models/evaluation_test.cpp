@@ -5,6 +5,7 @@
 
 #include "models/trainer.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw::test {
 
@@ -15,6 +16,7 @@ namespace {
 // The cpu device's evaluation against the reference's float64 loops, after the same training; what is right is counted
 // from logits, so that near ties of untrained weights may fall on either side.
 TEST(Evaluation, AgreesWithTheReference) {
+  TW_NEEDS_CPU();
   for (const NetworkDescription& network :
        {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
     const auto reference = reference_device(), cpu = create_device("cpu", {0, 1});

@@ -5,6 +5,7 @@
 #include "models/data/synthetic_data.hpp"
 #include "models/trainer.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw::test {
 
@@ -16,6 +17,7 @@ using Case = std::tuple<const char*, Precision, std::uint64_t>;
 class Learning : public testing::TestWithParam<Case> {};
 
 TEST_P(Learning, LossFalls) {
+  TW_NEEDS_CPU();
   const auto& [name, precision, seed] = GetParam();
   const auto device = create_device("cpu", {0, 1});  // one thread: many tests run at once
   if (!device->why_unsupported(precision).empty()) GTEST_SKIP() << device->why_unsupported(precision);
@@ -52,6 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
 
 // float32_bf16 is float32 with other products: near it and not the same, or refused with the library's name.
 TEST(Float32Bf16, IsNearFloat32OrRefused) {
+  TW_NEEDS_CPU();
   for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     const auto device = create_device("cpu", {0, 1});
     if (const std::string why = device->why_unsupported(Precision::float32_bf16); !why.empty()) {

@@ -16,6 +16,7 @@
 #include "models/optimizers/optimizer.hpp"
 #include "models/workspace_estimate.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw::test {
 
@@ -75,8 +76,10 @@ Outcome run_ranks(TrainerConfig config, int ranks, int steps) {
     }
     if (rank == 0) outcome.masters = masters_of(*device, trainer);
     const std::lock_guard lock(mutex);
-    for (const Table& table : trainer.tables())
-      if (table.values) EXPECT_TRUE(tables.emplace(table.spec.name, values_of(*device, table.values)).second);
+    for (const Table& table : trainer.tables()) {
+      if (!table.values) continue;
+      EXPECT_TRUE(tables.emplace(table.spec.name, values_of(*device, table.values)).second);
+    }
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(work, rank);
@@ -99,8 +102,8 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
   for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(), micro_custom_images(),
-        micro_custom_tokens()}) {  // batch norm: constant micro-batch
+       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(),
+        micro_custom_images(), micro_custom_tokens()}) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.
@@ -285,6 +288,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
 }
 
 TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
+  TW_NEEDS_CPU();
   for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     TrainerConfig config = micro_config(find_network(name));
     config.micro_batch = 4;
@@ -360,6 +364,7 @@ TEST(Memory, PlanIsWhatIsAllocated) {
 }
 
 TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
+  TW_NEEDS_CPU();
   for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       for (const int threads : {1, 3, 32}) {
@@ -389,6 +394,7 @@ TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
 
 // Plans alone, of shapes that matter: without weights and activations they take no time and little memory.
 TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
+  TW_NEEDS_CPU();
   struct Large {
     const char* name;
     std::int64_t micro_batch, seq_len;

@@ -35,7 +35,7 @@ void add_prices(CLI::App& command, PriceOptions& prices, bool is_of_many) {
   const auto list = [&](const char* option, std::vector<std::string>& into, const std::string& what) {
     command.add_option(option, into, what)->allow_extra_args(false)->group("Costs");
   };
-  command.add_option("--prices", prices.prices, "JSON file of prices (results/schema/prices.schema.json)")
+  command.add_option("--prices", prices.prices, "JSON file of prices (prices.schema.json describes it)")
       ->group("Costs");
   list("--price-of", prices.price_of, name + "ROW: row of the prices file (default: by name or host)");
   list("--facility-csv", prices.facility_csv,

@@ -51,7 +51,7 @@ const std::vector<LaunchOption>& launch_options() {
        &Options::force_resume, false, true},
       {"--run-index", result,
        "number of this run in a series, from 1; it sets the order of\n"
-       "the points (scripts/repeat sets it)",
+       "the points (trainwatt-repeat sets it)",
        &Options::run_index, true, true},
       {"--export-step", result,
        "write weights, batch, loss, gradients and updated weights of\n"

@@ -1,5 +1,6 @@
 // read_report REPORT: each point with its speed.
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <iterator>
 
@@ -9,9 +10,14 @@ int main(int argc, char** argv) {
   using namespace tw::results;
   if (argc != 2) return std::fprintf(stderr, "usage: read_report REPORT\n"), 2;
   std::ifstream file(argv[1]);
+  if (!file) return std::fprintf(stderr, "read_report: cannot open %s\n", argv[1]), 3;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const Report report = report_from_json(text);
-  for (const Record& record : report.records)
-    if (const auto& speed = record.summary.samples_per_s)
-      std::printf("%s: %.4g samples/s\n", record.id.c_str(), speed->value);
+  try {
+    const Report report = report_from_json(text);
+    for (const Record& record : report.records)
+      if (const auto& speed = record.summary.samples_per_s)
+        std::printf("%s: %.4g samples/s\n", record.id.c_str(), speed->value);
+  } catch (const std::exception& error) {  // not a report, or one that was cut
+    return std::fprintf(stderr, "read_report: %s: %s\n", argv[1], error.what()), 3;
+  }
 }

@@ -16,6 +16,7 @@
 #include "bench/train/point/measure_point.hpp"
 #include "models/compute/registry.hpp"
 #include "tests/comm/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
@@ -86,6 +87,7 @@ class StepsOfASlowClock : public StepSource {
 };
 
 TEST(EnergyWindow, NoMetersWindowDiffersFromTheStepsByMoreThanTheSkewThatIsStated) {
+  TW_NEEDS_CPU();
   Job& job = test_job();
   std::optional<standin::StandIn> gpus;
   if (job.is_root()) gpus.emplace(1);

@@ -10,6 +10,7 @@
 #include "models/compute/registry.hpp"
 #include "results/record/report_io.hpp"
 #include "tests/comm/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw {
 
@@ -89,6 +90,7 @@ Request with_global(std::int64_t samples) {
 }
 
 TEST(MicroBatch, IsTheSmallestWhoseDoublingGainsLessThanTwoPerCent) {
+  TW_NEEDS_CPU();
   // A sample takes 1 + 10 / size ms: twice the size is faster by 5 / (size + 5), which is 2.0 % at 245.
   const Made made = run(open_request(), 1 << 20);
   ASSERT_TRUE(made.record.micro_batch_search);
@@ -110,6 +112,7 @@ TEST(MicroBatch, IsTheSmallestWhoseDoublingGainsLessThanTwoPerCent) {
 }
 
 TEST(MicroBatch, IsTheLargestThatFitsOnEveryRank) {
+  TW_NEEDS_CPU();
   // The last rank has less memory than the others.
   const bool is_last = test_job().rank() + 1 == test_job().size();
   const Made made = run(open_request(), is_last ? 8 : 1 << 20);
@@ -127,6 +130,7 @@ TEST(MicroBatch, IsTheLargestThatFitsOnEveryRank) {
 }
 
 TEST(MicroBatch, KeepsAFixedGlobalBatch) {
+  TW_NEEDS_CPU();
   const std::int64_t ranks = test_job().size();
   const Made made = run(with_global(24), 1 << 20);
   ASSERT_TRUE(made.record.micro_batch_search);
@@ -138,6 +142,7 @@ TEST(MicroBatch, KeepsAFixedGlobalBatch) {
 }
 
 TEST(MicroBatch, IsFoundOnceAndTakenAgain) {
+  TW_NEEDS_CPU();
   std::map<std::string, MicroBatchSearch> known;
   const Made first = run(with_global(24), 1 << 20, &known);
   ASSERT_EQ(known.size(), 1u);
@@ -161,6 +166,7 @@ TEST(MicroBatch, IsFoundOnceAndTakenAgain) {
 }
 
 TEST(MicroBatch, ADeclaredSizeIsNotSearched) {
+  TW_NEEDS_CPU();
   Request request = with_global(24);
   request.declared_micro_batch = 4;
   const Made made = run(request, 1 << 20);

@@ -24,6 +24,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/selection/search.hpp"
+#include "tests/support/needs_cpu.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw::sweep_test {
@@ -95,6 +96,7 @@ class Sweep : public testing::Test {
     fs::remove_all(power::journal_folder_of_rank(0));
   }
   void SetUp() override {
+    TW_NEEDS_CPU();
     if (geteuid() != 0) GTEST_SKIP() << "needs root, as the driver's settings do";
   }
 

@@ -10,11 +10,13 @@
 #include "bench/train/point/measure_point.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/report_io.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw {
 
 class TargetRuns : public testing::Test {
  protected:
+  void SetUp() override { TW_NEEDS_CPU(); }
   /// Runs the first point of a request, its task changed by `change`, on one thread.
   static results::Record run(const bench::Axes& axes, const std::function<void(models::TaskDescription&)>& change,
                              const bench::StepSourceFactory& steps, int seeds = 3) {

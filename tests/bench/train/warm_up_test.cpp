@@ -8,6 +8,7 @@
 #include "bench/train/point/measure_point.hpp"
 #include "models/compute/registry.hpp"
 #include "tests/comm/support.hpp"
+#include "tests/support/needs_cpu.hpp"
 
 namespace tw {
 
@@ -106,6 +107,7 @@ bool has(const Record& record, const char* flag) {
 using std::chrono::milliseconds;
 
 TEST(WarmUp, EndsAtItsCapAndSaysSo) {
+  TW_NEEDS_CPU();
   // At most 4 steps fit into a trial's length: too few to tell whether they are steady.
   const Record record = run({.window_seconds = 0.4, .trials = 1, .warmup_steps = 2}, milliseconds(100));
   ASSERT_EQ(record.trials.size(), 1u);
@@ -114,11 +116,13 @@ TEST(WarmUp, EndsAtItsCapAndSaysSo) {
 }
 
 TEST(WarmUp, IsNotLeftOutWhereNoStepsAreAskedFor) {
+  TW_NEEDS_CPU();
   const Record record = run({.window_seconds = 0.4, .trials = 1, .warmup_steps = 0}, milliseconds(1));
   EXPECT_GT(record.trials.at(0).first_step, 0) << "steady is something to be seen";
 }
 
 TEST(WarmUp, IsExactBeforeANumberOfSteps) {
+  TW_NEEDS_CPU();
   const Record record = run({.trials = 2, .warmup_steps = 2, .steps = 5}, milliseconds(1));
   ASSERT_EQ(record.trials.size(), 2u);
   EXPECT_EQ(record.trials[0].first_step, 2);
@@ -128,6 +132,7 @@ TEST(WarmUp, IsExactBeforeANumberOfSteps) {
 }
 
 TEST(Window, OfStepsThatRunAheadIsWaitedForAtItsEndsAlone) {
+  TW_NEEDS_CPU();
   StepsBeside::Log log;
   const Measurement measurement{.window_seconds = 0.4, .trials = 2, .warmup_steps = 2};
   const Record record = run(measurement, [&log](Device&, const TrainerConfig&) {
@@ -149,6 +154,7 @@ TEST(Window, OfStepsThatRunAheadIsWaitedForAtItsEndsAlone) {
 }
 
 TEST(Window, OfANumberOfStepsThatRunAheadIsExact) {
+  TW_NEEDS_CPU();
   StepsBeside::Log log;
   const Record record = run({.trials = 2, .warmup_steps = 2, .steps = 5}, [&log](Device&, const TrainerConfig&) {
     return std::make_unique<StepsBeside>(milliseconds(1), log);
