@@ -112,7 +112,9 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
     const EvaluationResult want = expected.evaluate(1), got = trainer.evaluate(1);
     EXPECT_NEAR(got.loss, want.loss, limit() * want.loss);
     EXPECT_EQ(got.predictions, want.predictions);
-    if (GetParam() == Precision::float32) EXPECT_EQ(got.correct, want.correct) << "of " << want.predictions;
+    if (GetParam() == Precision::float32) {
+      EXPECT_EQ(got.correct, want.correct) << "of " << want.predictions;
+    }
   }
 }
 
