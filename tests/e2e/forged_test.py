@@ -160,9 +160,10 @@ class Forged(Case):
         point["setting"] = {"gpu_clock_mhz": 900}
         last = report["records"][0]["trials"][-1]
         report["context"]["finished_at"] = "2999-01-01T00:00:00Z"
+        for span in (record["warm_up"], *record["trials"]):
+            span["start_s"] += last["start_s"] + last["window_s"]  # after the other point's
         for trial in record["trials"]:
             trial["loss"] = [1.1 * loss for loss in trial["loss"]]
-            trial["start_s"] += last["start_s"] + last["window_s"]  # after the other point's
         for key in ("loss_first", "loss_last", "loss_slope_per_step"):
             record["summary"][key] *= 1.1
         report["records"].append(record)
