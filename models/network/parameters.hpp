@@ -10,7 +10,7 @@
 namespace tw::models {
 
 /// Where each parameter lies. Order: as gradients become complete in backward, that is blocks from last to first, the
-/// parameters of a block from last to first; a tied parameter stands at its owner. Padding behind a parameter aligns
+/// parameters of a block from last to first; a tied parameter lies with its owner. Padding behind a parameter aligns
 /// the next one, or is what the parameter reserves (ParameterSpec::reserved_rows); it is 0. Needs no device.
 struct ParameterLayout {
   static constexpr std::int64_t align_elements = 64;  ///< 128 bytes in bf16 as well

@@ -72,7 +72,8 @@ void check_planned_warm_up(const Record& record, std::size_t place, std::int64_t
   if (is_exact) return;
   if (!record.warm_up) return note_many_steps(record, window_s, at, found);
   const std::vector<double>& steps = record.warm_up->step_time_s;
-  // Each rank judges its own steps, of which the slowest ones say little: with several ranks nothing is known.
+  // Each rank judges its own steps, and the record has only the slowest rank's: with several ranks the flag cannot be
+  // recomputed.
   if (record.workload.ranks == 1 && !has_flag(record, Flag::not_steady) && !is_steady(steps, window_s))
     found.left_out_flag(place, Flag::not_steady, "the warm-up gives");
   if (first == planned || !take_time(steps)) return;

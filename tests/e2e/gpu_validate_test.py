@@ -303,7 +303,7 @@ class GpuValidate(Script):
         validation.summary["points"] = [point]
         self.assertNotEqual(point["device"], "NVIDIA H200")
         with self.assertRaisesRegex(module.Failed, "0 of 1 points have a profile.*gpt2-tiny float32 mb8×64: .*--on"):
-            validation.profile()  # a CPU, of which there is no ledger
+            validation.profile()  # on a CPU, which has no ledger
         self.assertNotIn("profile", point)
         point["device"] = validation.device_of("gpt2-tiny-float32")
         validation.profile()

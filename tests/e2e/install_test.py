@@ -25,7 +25,7 @@ def call(*words, **options):
 
 
 class Terminal:
-    """A program at a terminal, of which the test is the user."""
+    """A program at a terminal; the test presses the keys."""
 
     def __init__(self, *words):
         self.ours, theirs = pty.openpty()

@@ -102,7 +102,7 @@ Request standard() {
 
 /// The same in more precisions; what a device lacks is recorded as unsupported. float32 is left out on GPUs, where a
 /// step of the large networks takes longer than a window. And at two lower clocks of what trains, if it reports its
-/// range; unsupported where the user may not set them. At most 37 points of about 6 minutes.
+/// range; unsupported where the user may not set them. At most 38 points of about 6 minutes.
 Request procurement() {
   Request request = sized_suite("procurement");
   add_sizes(request, "cpu", precision_names());

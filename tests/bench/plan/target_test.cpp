@@ -24,7 +24,8 @@ TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
     EXPECT_EQ(point.global_batch(), task.global_batch);
     EXPECT_EQ(point.task->held_out_samples % (point.micro_batch * point.ranks), 0);
   }
-  const RunPlan own = plan_of({"--model", "gpt2-tiny", "--target", "0.25", "--seq-len", "16", "--micro-batch", "2", "--accumulate", "3"});
+  const RunPlan own = plan_of(
+      {"--model", "gpt2-tiny", "--target", "0.25", "--seq-len", "16", "--micro-batch", "2", "--accumulate", "3"});
   EXPECT_EQ(own.points[0].task->target, 0.25);
   EXPECT_EQ(own.points[0].seq_len, 16);
   EXPECT_EQ(own.points[0].global_batch(), 12);
@@ -81,7 +82,8 @@ TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
   EXPECT_NE(
       refusal({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "5"}).find("[batch-not-divisible] "),
       std::string::npos);
-  const RunPlan own = plan_of({"--model", "gpt2-tiny", "--target", "default", "--global-batch", "16", "--accumulate", "1,3"});
+  const RunPlan own =
+      plan_of({"--model", "gpt2-tiny", "--target", "default", "--global-batch", "16", "--accumulate", "1,3"});
   EXPECT_EQ(own.points.size(), 1u);
   EXPECT_EQ(own.left_out.size(), 1u);
 }
@@ -105,8 +107,10 @@ TEST(PlanToTarget, WhatCannotBeIsRefused) {
 
 TEST(PlanToTarget, AnErrorThatNobodyCanHaveIsRefused) {
   const std::string text = refusal({"--model", "dlrm-tiny", "--target", "0.07"});
-  EXPECT_NE(text.find("[bad-value] --target 0.07: must be above 0.07447, the error of the best classifier of the task clicks"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "[bad-value] --target 0.07: must be above 0.07447, the error of the best classifier of the task clicks"),
+      std::string::npos)
       << text;
   EXPECT_EQ(plan_of({"--model", "dlrm-tiny", "--target", "0.08"}).points[0].task->target, 0.08);
   EXPECT_EQ(plan_of({"--model", "resnet-tiny", "--target", "0.001"}).points[0].task->target, 0.001);
@@ -133,7 +137,7 @@ TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {
   EXPECT_NE(text({"--target", "0.2"}), base);
   EXPECT_NE(text({"--target", "default", "--seeds", "4"}), base);
   EXPECT_NE(text({"--target", "default", "--seed", "2"}), base);
-  // What a record is held against stands there before anything was measured.
+  // The plan states the floor and the schedule before anything is measured; `validate` compares records with them.
   EXPECT_NE(base.find(R"("floor":1.218422)"), std::string::npos) << base;
   EXPECT_NE(base.find(R"("schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.003,"warmup_steps":10})"),
             std::string::npos)

@@ -1,4 +1,4 @@
-// Rows that are cut into parts, a block for each part: of which place a thread is, and how many blocks there are.
+// Rows that are cut into parts, one block for each part: a thread's place in its row, and the number of blocks.
 #pragma once
 
 #include "models/compute/cuda/kernels/support.cuh"
