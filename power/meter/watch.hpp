@@ -31,7 +31,9 @@ struct Watched {
 struct Patience {
   std::size_t enough_changes = 20;  ///< of a counter; half as many after usual_seconds
   double usual_seconds = 0.5;       ///< companions are not waited for any longer
-  double limit_seconds = 2;         ///< long enough for a counter that changes once a second
+  /// Long enough for a counter that changes once a second. Time in which the watcher did not run (a suspended virtual
+  /// machine) does not count: nothing could be seen.
+  double limit_seconds = 2;
   double least_seconds = 0;
 };
 

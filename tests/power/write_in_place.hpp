@@ -21,11 +21,15 @@ inline void write_in_place(const std::filesystem::path& file, std::string text) 
   const bool is_number = !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0;
   text += '\n';
   if (is_number && text.size() < number_size) text.resize(number_size, '\n');
+  const auto is_as_long = [&](int descriptor) {  // then its reader sees no moment in which it is cut
+    struct stat status {};
+    return fstat(descriptor, &status) == 0 && status.st_size == static_cast<off_t>(text.size());
+  };
   const bool is_new = !std::filesystem::exists(file);
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   const bool written = descriptor >= 0 && (!is_new || fchmod(descriptor, 0666) == 0) &&
                        pwrite(descriptor, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-                       ftruncate(descriptor, static_cast<off_t>(text.size())) == 0;
+                       (is_as_long(descriptor) || ftruncate(descriptor, static_cast<off_t>(text.size())) == 0);
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
   if (!written) throw std::system_error(error, std::generic_category(), file.string());

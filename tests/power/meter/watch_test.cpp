@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace tw {
 
@@ -46,6 +47,19 @@ TEST(Watch, DoesNotWaitForWhatMayStandStill) {
   EXPECT_FALSE(seen[1].moved());
   EXPECT_EQ(seen[1].last, 7u);
   EXPECT_LE(seen[1].period_seconds, Patience().usual_seconds);
+}
+
+TEST(Watch, TimeInWhichTheWatcherStoodDoesNotCount) {
+  Patience patience;
+  patience.limit_seconds = 0.5;
+  std::uint64_t polls = 0;
+  const Watched seen = watch({[&] {
+                               if (++polls == 2)
+                                 std::this_thread::sleep_for(std::chrono::seconds(1));  // as a suspended machine does
+                               return polls < 10 ? std::uint64_t{5} : polls;
+                             }},
+                             {}, patience)[0];
+  EXPECT_TRUE(seen.moved());
 }
 
 TEST(Watch, ACounterThatStandsStillIsSaidSo) {

@@ -83,6 +83,12 @@ class PowercapTree : public testing::Test {
     }
     return found;
   }
+  /// Says why there is none.
+  static EnergyMeter& meter_of(const std::map<std::string, MeterFinding>& found, const std::string& domain) {
+    const MeterFinding& finding = found.at(domain);
+    if (!finding.meter) throw std::runtime_error(domain + " has no meter: " + finding.reason + ": " + finding.detail);
+    return *finding.meter;
+  }
   static std::uint64_t microjoules(EnergyMeter& meter) {
     return static_cast<std::uint64_t>(meter.read().joules * 1e6 + 0.5);
   }
@@ -128,10 +134,10 @@ TEST_F(PowercapTree, CountsEachSensorOnce) {
                  {"intel-rapl:a", 20'000'000, wide, 5000}});
   const auto found = find();
   EXPECT_EQ(found.size(), 7u);
-  EXPECT_EQ(found.at("rapl:package-0").meter->scope(), EnergyScope::package);
-  EXPECT_EQ(found.at("rapl:package-1").meter->scope(), EnergyScope::package);
-  EXPECT_EQ(found.at("rapl:package-0/dram").meter->scope(), EnergyScope::dram);
-  EXPECT_EQ(found.at("rapl:psys").meter->scope(), EnergyScope::node);
+  EXPECT_EQ(meter_of(found, "rapl:package-0").scope(), EnergyScope::package);
+  EXPECT_EQ(meter_of(found, "rapl:package-1").scope(), EnergyScope::package);
+  EXPECT_EQ(meter_of(found, "rapl:package-0/dram").scope(), EnergyScope::dram);
+  EXPECT_EQ(meter_of(found, "rapl:psys").scope(), EnergyScope::node);
   EXPECT_EQ(found.at("rapl:package-0/core").reason, "contained");
   EXPECT_EQ(found.at("rapl:package-0/uncore").reason, "contained");
   EXPECT_EQ(found.at("rapl-mmio:package-0").reason, "duplicate");
@@ -139,7 +145,7 @@ TEST_F(PowercapTree, CountsEachSensorOnce) {
   // Counters stand in the order of their names, not of their instances: each meter follows its own.
   ticker.stop();
   const auto step = [&](const char* domain, const std::string& zone, std::uint64_t to_uj, std::uint64_t from_uj) {
-    EnergyMeter& meter = *found.at(domain).meter;
+    EnergyMeter& meter = meter_of(found, domain);
     const std::uint64_t before = microjoules(meter);
     write_zone_file(zone, "energy_uj", std::to_string(to_uj));
     EXPECT_EQ(microjoules(meter) - before, to_uj - from_uj) << domain;
@@ -157,7 +163,7 @@ TEST_F(PowercapTree, MeasuresTheUpdatePeriod) {
   const std::uint64_t ticks = ticker.ticks();
   const auto found = find();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const double period = found.at("rapl:package-0").meter->update_period_seconds();
+  const double period = meter_of(found, "rapl:package-0").update_period_seconds();
   EXPECT_GE(period, 0.001 * 0.5);  // the ticker sleeps a millisecond between two
   EXPECT_LE(period, seconds);
   EXPECT_GE(ticker.ticks() - ticks, 2u);
@@ -229,7 +235,7 @@ TEST_F(PowercapTree, TakesTheMaximumPowerFromTheConstraints) {
   make_zone("intel-rapl:1", "package-1", 0, wide);
   Ticker ticker({{"intel-rapl:0", 0, wide, 1000}, {"intel-rapl:1", 500, wide, 1000}});
   const auto found = find();
-  const EnergyMeter &stated = *found.at("rapl:package-0").meter, &unknown = *found.at("rapl:package-1").meter;
+  const EnergyMeter &stated = meter_of(found, "rapl:package-0"), &unknown = meter_of(found, "rapl:package-1");
   EXPECT_DOUBLE_EQ(stated.maximum_power_watts(), 324);
   EXPECT_FALSE(stated.maximum_power_is_default());
   EXPECT_DOUBLE_EQ(stated.wrap_seconds(), 262143.32885 / 1000);  // never from the firmware's limits
@@ -260,7 +266,7 @@ TEST_F(PowercapTree, NominalPowerBoundsNothingWhereLimitsAreOff) {
                  {"intel-rapl:3", 0, wide, 4000}});
   const auto found = find();
   for (const char* domain : {"rapl:package-0", "rapl:package-1", "rapl:package-2", "rapl:package-3"}) {
-    const EnergyMeter& meter = *found.at(domain).meter;
+    const EnergyMeter& meter = meter_of(found, domain);
     EXPECT_DOUBLE_EQ(meter.maximum_power_watts(), 1000) << domain;
     EXPECT_TRUE(meter.maximum_power_is_default()) << domain;
     EXPECT_DOUBLE_EQ(meter.wrap_seconds(), 262143.32885 / 1000) << domain;
@@ -275,15 +281,15 @@ TEST_F(PowercapTree, ALimitAloneBoundsNothing) {
   write_zone_file("intel-rapl:0", "constraint_0_max_power_uw", "0");
   Ticker ticker({{"intel-rapl:0", 0, wide, 1000}});
   const auto found = find();
-  EXPECT_DOUBLE_EQ(found.at("rapl:package-0").meter->maximum_power_watts(), 1000);
+  EXPECT_DOUBLE_EQ(meter_of(found, "rapl:package-0").maximum_power_watts(), 1000);
 }
 
 TEST_F(PowercapTree, LimitsBelowTheNominalPowerKeepIt) {
   make_limited("intel-rapl:0", "package-0", "65000000", "90000000");  // a cap that may be lifted along the run
   Ticker ticker({{"intel-rapl:0", 0, wide, 1000}});
   const auto found = find();
-  EXPECT_DOUBLE_EQ(found.at("rapl:package-0").meter->maximum_power_watts(), 125);
-  EXPECT_FALSE(found.at("rapl:package-0").meter->maximum_power_is_default());
+  EXPECT_DOUBLE_EQ(meter_of(found, "rapl:package-0").maximum_power_watts(), 125);
+  EXPECT_FALSE(meter_of(found, "rapl:package-0").maximum_power_is_default());
 }
 
 TEST_F(PowercapTree, CountsExactJoulesThroughManyWraps) {
@@ -293,7 +299,7 @@ TEST_F(PowercapTree, CountsExactJoulesThroughManyWraps) {
   Ticker ticker({{"intel-rapl:0", 1'999'000, range, 10}});
   const auto found = find();
   ticker.stop();
-  EnergyMeter& meter = *found.at("rapl:package-0").meter;
+  EnergyMeter& meter = meter_of(found, "rapl:package-0");
   const std::uint64_t start = microjoules(meter);
   std::uint64_t value = ticker.counter(0).energy_uj, total = 0;
   std::uint64_t wraps = static_cast<std::uint64_t>(meter.read().wraps);  // while it was looked at
