@@ -17,8 +17,8 @@ function(tw_target name)
   endif()
 endfunction()
 
-# tw_small(NAME [SOURCES…]) : for options, texts and files of the kernel, which work for milliseconds: in Release, -O1 compiles all
-# sources of NAME, or these, in two thirds of the time of -O3.
+# tw_small(NAME [SOURCES…]) : for options and texts, which work for milliseconds: in Release, -O1 compiles all sources of NAME, or
+# these, in two thirds of the time of -O3.
 function(tw_small name)
   if(ARGN)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
