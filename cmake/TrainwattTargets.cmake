@@ -17,9 +17,14 @@ function(tw_target name)
   endif()
 endfunction()
 
-# tw_small(NAME) : for options and texts, which work for milliseconds: in Release, -O1 compiles them in two thirds of the time of -O3.
+# tw_small(NAME [SOURCES…]) : for options and texts, which work for milliseconds: in Release, -O1 compiles all sources of NAME, or
+# these, in two thirds of the time of -O3.
 function(tw_small name)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(ARGN)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  else()
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # What hangs is ended; never what a slow or busy machine still works at: tests are to take a minute at most.

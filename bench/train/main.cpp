@@ -23,6 +23,7 @@
 #include "bench/train/point/measure_point.hpp"
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/sweep/sweep.hpp"
+#include "comm/launch.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/registry.hpp"
 #include "power/knob/guardian.hpp"
@@ -247,12 +248,15 @@ int main(int argc, char** argv) {
     say(fault);
     return tw::bench::exit_environment;
   };
-  if (argc > 1 &&
-      std::string_view(argv[1]).starts_with("--describe")) {  // while a package is built, which has no MPI to start
-    const tw::bench::ParseResult described = tw::bench::parse_options(argc, argv);
-    if (described.exit_code != 0) return say(described.text), described.exit_code;
-    std::fputs(described.text.c_str(), stdout);
-    return arrived(tw::bench::exit_good);
+  // A process that no launcher has started prints --help, --version and a wrong option without MPI, whose start and end
+  // take a second. So does each with --describe, while a package is built where MPI cannot start.
+  if (tw::comm::read_launch().marker.empty() || (argc > 1 && std::string_view(argv[1]).starts_with("--describe"))) {
+    const tw::bench::ParseResult parsed = tw::bench::parse_options(argc, argv);
+    if (!parsed.options) {
+      if (parsed.exit_code != tw::bench::exit_good) return say(parsed.text), parsed.exit_code;
+      std::fputs(parsed.text.c_str(), stdout);
+      return arrived(tw::bench::exit_good);
+    }
   }
   try {
     if (tw::bench::needs_guardian(argc, argv)) guardian.emplace();

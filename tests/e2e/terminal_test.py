@@ -8,7 +8,7 @@ import subprocess
 import termios
 import unittest
 
-from support import BIN, HANG, Case, environment, said_codes
+from support import BIN, HANG, Case, environment, run, said_codes
 
 COLUMNS = 80
 
@@ -87,6 +87,14 @@ class Terminal(Case):
         table = text.split("\n  point")[1].split("\n", 2)
         self.assertLessEqual(len("  point" + table[0]), COLUMNS)
         self.assertLessEqual(len(table[1]), COLUMNS)
+
+    def test_help_and_wrong_options_need_no_mpi(self):
+        """Of a process that no launcher has started; this MPI cannot start (MPICH ignores the variable)."""
+        for words, code in ((["--help"], 0), (["--version"], 0), (["--model", "gpt2-tiny", "--micro-bacth", 4], 2)):
+            process = run(*words, OMPI_MCA_pml="none")
+            self.assert_ran(process, code)
+            self.assertEqual(said_codes(process.stderr), ["unknown-option"] if code else [])
+            self.assertNotIn("MPI_Init", process.stdout + process.stderr)
 
     def test_dry_run_and_probe(self):
         for text in (self.shown("trainwatt-train", "--model", "gpt2-tiny", "--steps", 1, "--dry-run"), self.shown("trainwatt", "probe")):

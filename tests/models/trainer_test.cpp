@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <map>
@@ -363,57 +364,76 @@ TEST(Memory, PlanIsWhatIsAllocated) {
   }
 }
 
-TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
-  TW_NEEDS_CPU();
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
-    for (const Precision precision : {Precision::float32, Precision::bf16}) {
-      for (const int threads : {1, 3, 32}) {
-        const auto device = create_device("cpu", {0, threads});
-        if (!device->supports(Op::linear_forward, storage(precision))) continue;
-        const TrainerConfig config = micro_config(find_network(name), precision);
-        const MemoryPlan plan = plan_memory(config, threads);
-        Trainer trainer(*device, config);
-        MemoryPlan real = trainer.memory();
-        EXPECT_GE(plan.packed_weights, real.packed_weights);
-        EXPECT_GE(plan.workspace, real.workspace)
-            << name << ' ' << to_string(precision) << ", " << threads << " threads";
-        EXPECT_GE(plan.total(), real.total());
-        EXPECT_EQ(real.workspace, device->arena_bytes());
-        EXPECT_GT(real.workspace, 0u);
-        // All that the device holds is accounted for, and a second network of the same shapes finds its workspace
-        // there.
-        const std::size_t batch = (real.data - static_cast<std::size_t>(config.accumulate + 2) * 4) / 2;
-        EXPECT_EQ(real.total() - batch, device->allocated_bytes());
-        EXPECT_EQ(Trainer(*device, config).memory().total(), real.total());
-        trainer.step({});
-        EXPECT_EQ(trainer.memory().total(), real.total());
-      }
-    }
-  }
+/// "llama3.2-1b" as part of a test's name.
+std::string case_name(std::string network) {
+  std::ranges::replace_if(
+      network, [](char c) { return c == '-' || c == '.'; }, '_');
+  return network;
 }
 
-// Plans alone, of shapes that matter: without weights and activations they take no time and little memory.
-TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
+// A network is a case of its own: building its plans takes seconds.
+class MemoryOfTiny : public testing::TestWithParam<std::string> {};
+
+TEST_P(MemoryOfTiny, EstimatesCoverWhatTheCpuTakes) {
   TW_NEEDS_CPU();
-  struct Large {
-    const char* name;
-    std::int64_t micro_batch, seq_len;
-  };
-  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"llama3.2-1b", 1, 512}, Large{"bert-large", 2, 512},
-                             Large{"resnet-50", 4, 0}, Large{"resnet-50", 9, 0}}) {
-    const NetworkDescription network = find_network(large.name);
-    for (const Precision precision : {Precision::float32, Precision::bf16}) {
-      const auto device = create_device("cpu", {0, 16});
+  for (const Precision precision : {Precision::float32, Precision::bf16}) {
+    for (const int threads : {1, 3, 32}) {
+      const auto device = create_device("cpu", {0, threads});
       if (!device->supports(Op::linear_forward, storage(precision))) continue;
-      auto blocks = build_blocks(cut_layers(network, network.has_sequence() ? 1 : 4), precision, large.micro_batch,
-                                 large.seq_len);
-      ParameterStore(*device, storage(precision), blocks).build(blocks);
-      EXPECT_GE(workspace_estimate(network, storage(precision), large.micro_batch, large.seq_len, 16),
-                device->arena_bytes())
-          << large.name << ' ' << to_string(precision);
+      const TrainerConfig config = micro_config(find_network(GetParam()), precision);
+      const MemoryPlan plan = plan_memory(config, threads);
+      Trainer trainer(*device, config);
+      MemoryPlan real = trainer.memory();
+      EXPECT_GE(plan.packed_weights, real.packed_weights);
+      EXPECT_GE(plan.workspace, real.workspace) << to_string(precision) << ", " << threads << " threads";
+      EXPECT_GE(plan.total(), real.total());
+      EXPECT_EQ(real.workspace, device->arena_bytes());
+      EXPECT_GT(real.workspace, 0u);
+      // All that the device holds is accounted for, and a second network of the same shapes finds its workspace there.
+      const std::size_t batch = (real.data - static_cast<std::size_t>(config.accumulate + 2) * 4) / 2;
+      EXPECT_EQ(real.total() - batch, device->allocated_bytes());
+      EXPECT_EQ(Trainer(*device, config).memory().total(), real.total());
+      trainer.step({});
+      EXPECT_EQ(trainer.memory().total(), real.total());
     }
   }
 }
+INSTANTIATE_TEST_SUITE_P(Tiny, MemoryOfTiny,
+                         testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny",
+                                         "inception-tiny"),
+                         [](const auto& info) { return case_name(info.param); });
+
+// Plans alone, of shapes that matter: without weights and activations they take little memory.
+struct Large {
+  const char* name;
+  std::int64_t micro_batch, seq_len;
+};
+void PrintTo(const Large& large, std::ostream* out) { *out << large.name << " mb" << large.micro_batch; }
+
+class MemoryOfLarge : public testing::TestWithParam<Large> {};
+
+TEST_P(MemoryOfLarge, WorkspaceIsCovered) {
+  TW_NEEDS_CPU();
+  const Large& large = GetParam();
+  const NetworkDescription network = find_network(large.name);
+  for (const Precision precision : {Precision::float32, Precision::bf16}) {
+    const auto device = create_device("cpu", {0, 16});
+    if (!device->supports(Op::linear_forward, storage(precision))) continue;
+    auto blocks =
+        build_blocks(cut_layers(network, network.has_sequence() ? 1 : 4), precision, large.micro_batch, large.seq_len);
+    ParameterStore(*device, storage(precision), blocks).build(blocks);
+    EXPECT_GE(workspace_estimate(network, storage(precision), large.micro_batch, large.seq_len, 16),
+              device->arena_bytes())
+        << to_string(precision);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Large, MemoryOfLarge,
+                         testing::Values(Large{"gpt2-124m", 2, 1024}, Large{"llama3.2-1b", 1, 512},
+                                         Large{"bert-large", 2, 512}, Large{"resnet-50", 4, 0},
+                                         Large{"resnet-50", 9, 0}),
+                         [](const auto& info) {
+                           return case_name(info.param.name) + "_mb" + std::to_string(info.param.micro_batch);
+                         });
 
 TEST(Memory, WorkspaceGrowsWithRowsAndThreads) {
   TrainerConfig config = micro_config(find_network("gpt2-124m"));

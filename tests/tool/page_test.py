@@ -31,8 +31,6 @@ class Page(unittest.TestCase):
         if program is None:
             raise unittest.SkipTest("no Chromium is installed (chromium)")
         PICTURES.mkdir(parents=True, exist_ok=True)
-        for old in (*PICTURES.glob("*.png"), *PICTURES.glob("*.pdf")):
-            old.unlink()  # what is kept is of this run
         cls.offers = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-offers-"))
         cls.addClassCleanup(shutil.rmtree, cls.offers, ignore_errors=True)
         subprocess.run([os.environ["TRAINWATT_WRITE_OFFERS"], str(cls.offers)], check=True, timeout=HANG)
