@@ -170,6 +170,7 @@ Json as_json(const Comparison& c) {
                {"names_one", c.names_one()},
                {"is_tender", c.is_tender},
                {"answer", c.answer},
+               {"next_step", {{"code", c.next_step.code}, {"text", c.next_step.text}}},
                {"rests_on", c.rests_on}};
   json["not_an_award"] = Json::array();
   for (const AwardObstacle& one : c.not_an_award)

@@ -165,6 +165,23 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     if (!more.empty()) caveat(sentence(more), "note");
 }
 
+/// What to do after the answer of one report.
+std::string next_words(const Report& report, bool has_valid) {
+  if (!has_valid) return "Next: read under Verdicts why no point counts, mend that and measure again.";
+  constexpr const char* compare =
+      "Next: to compare with another machine, run the same there and give both to trainwatt "
+      "compare or html (A=REPORT B=REPORT)";
+  if (report.context.run_index) return std::string(compare) + ", each as the folder of its runs.";
+  if (report.plan.suite == "command")
+    return std::string(compare) +
+           ", each metered several times (A=FILE,FILE,…): one "
+           "run of each decides nothing.";
+  return fmt::format(
+      "{}. One run of each decides nothing: make several with {}, where COMMAND is the one that made this "
+      "report, with another --out.",
+      compare, words::repeat_command());
+}
+
 /// The small ones become one, behind the others, which shows them when asked.
 void fold_small(std::vector<Words>& caveats) {
   const auto is_small = [](const Words& one) { return one.look == "small"; };
@@ -191,7 +208,7 @@ void keep_units_on_their_lines(Page& page) {
   const auto keep_all = [&](std::vector<Words>& lines) {
     for (Words& line : lines) keep(line.text), std::ranges::for_each(line.more, keep);
   };
-  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle);
+  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle), keep(page.next);
   if (page.overview) std::ranges::for_each(page.overview->rows, keep_all);
   for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
 }
@@ -259,6 +276,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
                         fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
                         fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
                                     number(RunRuleState::not_applicable))});
+  page.next = next_words(report, valid > 0);
   add_caveats(page, systems.front());
 }
 

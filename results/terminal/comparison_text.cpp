@@ -28,6 +28,7 @@ class Writer {
   std::string write() {
     heading("Answer");
     for (const std::string& line : c_.answer) item(line, 4);
+    item(paint_.cyan(wrapped(c_.next_step.text, 4)), 0);
     for (const std::string& line : c_.rests_on) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);

@@ -292,7 +292,7 @@ mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' 
 
     def test_wrong_calls(self):
         self.assert_one_line_error(run(*FEW, "--repeat", 3, "--out", self.out), 2, "error[repeat-by-script]: ",
-                                   "scripts/repeat 3 -- ")
+                                   "trainwatt-repeat 3 -- ")
         single = self.folder / "single"
         self.assert_ran(run(*FEW, "--out", single))
         other = self.folder / "other"

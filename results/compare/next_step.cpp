@@ -1,0 +1,103 @@
+// What to do after a comparison's answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "results/compare/comparison_words.hpp"
+#include "results/record/repeat_program.hpp"
+
+namespace tw::results::words {
+namespace {
+
+/// From as many runs on more of them are no advice.
+constexpr int many_runs = 100;
+
+/// The first ratio to the reference, over all workloads, with this claim; null if there is none.
+const Ratio* first_with(const Comparison& comparison, Claim claim) {
+  for (const FigureComparison& figure : comparison.figures)
+    for (const Ratio& ratio : figure.overall)
+      if (ratio.verdict == claim) return &ratio;
+  return nullptr;
+}
+
+NextStep of_no_figures(const Comparison& comparison) {
+  for (const ComparedSystem& system : comparison.systems)
+    if (system.valid == 0)
+      return {"see_verdicts",
+              fmt::format("trainwatt show {} prints why no point of {} is valid; mend that and measure again",
+                          system.paths.empty() ? "FILE" : system.paths.front(), system.name)};
+  return {"resolve_differences",
+          "resolve what blocks the comparison (listed below), and measure again: trainwatt freeze writes one plan for "
+          "all machines, and --config runs it"};
+}
+
+NextStep of_single_runs(const Comparison& comparison, bool is_disturbed) {
+  std::vector<std::string> once;
+  for (const ComparedSystem& system : comparison.systems)
+    if (system.started_at.size() < 2) once.push_back(system.name);
+  const bool is_each = once.size() == comparison.systems.size();
+  return {
+      "repeat_runs",
+      fmt::format("run {} 5 times{} and compare the folders: {}, where COMMAND is the one that made the report, with "
+                  "another --out. Earlier runs of the same machine also help (--run-variance)",
+                  is_each ? "each" : listed(once), is_disturbed ? ", when nothing else runs there," : "",
+                  repeat_command())};
+}
+
+NextStep of_open(const Ratio& ratio) {
+  if (ratio.needed && *ratio.needed < many_runs)
+    return {
+        "more_runs",
+        fmt::format("make about {0} runs of each ({1} with the same --out adds those that are missing), or treat them "
+                    "as equal if a difference within the interval does not matter",
+                    *ratio.needed, repeat_command(*ratio.needed))};
+  return {"treat_as_equal",
+          "treat them as equal in this and decide by something else: a difference within the interval " +
+              (ratio.needed ? fmt::format("takes {} runs of each, or more, to show", *ratio.needed)
+                            : "cannot be shown by more runs")};
+}
+
+NextStep of_decided(const Comparison& comparison) {
+  if (std::ranges::any_of(comparison.systems, [](const ComparedSystem& one) { return !one.broken_rules.empty(); }))
+    return {"keep_run_rules",
+            "before you publish or buy by this, mend the broken run rules (below) and measure again; trainwatt freeze "
+            "writes a kit that keeps them"};
+  if (comparison.currency.empty())
+    return {"add_prices", "add prices to compare what it costs: --prices FILE (prices.schema.json describes it)"};
+  return {"keep_evidence", "keep the reports: trainwatt bundle FOLDER packs the runs of a system into one file"};
+}
+
+NextStep found(const Comparison& comparison) {
+  if (!comparison.compared) return of_no_figures(comparison);
+  if (!comparison.not_an_award.empty())
+    return {"mend_offer",
+            fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as "
+                        "many runs as it asks for; trainwatt validate FOLDER --kit KIT checks them",
+                        repeat_program)};
+  if (const Ratio* open = first_with(comparison, Claim::no_claim); open != nullptr) {
+    if (open->code == "lower_bound")
+      return {"measure_node_energy",
+              "measure the energy of the whole node: trainwatt probe lists its meters, and --energy-csv takes the "
+              "site's own"};
+    const bool has_single =
+        std::ranges::any_of(comparison.systems, [](const ComparedSystem& one) { return one.started_at.size() < 2; });
+    if (has_single) return of_single_runs(comparison, true);
+    return {"repeat_quiet",
+            "run the same commands again when nothing else runs on these machines; trainwatt show "
+            "names the points"};
+  }
+  if (first_with(comparison, Claim::single_run) != nullptr) return of_single_runs(comparison, false);
+  if (comparison.names_one()) return of_decided(comparison);
+  if (const Ratio* open = first_with(comparison, Claim::no_difference); open != nullptr) return of_open(*open);
+  return of_decided(comparison);
+}
+
+}  // namespace
+
+NextStep next_step(const Comparison& comparison) {
+  NextStep step = found(comparison);
+  step.text = "Next: " + step.text + ".";
+  return step;
+}
+
+}  // namespace tw::results::words
