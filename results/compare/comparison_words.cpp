@@ -411,6 +411,10 @@ std::vector<std::string> grounds(const Comparison& comparison) {
   for (const ComparedSystem& one : comparison.systems)
     if (one.cost && !one.cost->price.machine_note.empty())
       lines.push_back(fmt::format("Price of {}: {}.", one.name, text::printable(one.cost->price.machine_note)));
+  for (const ComparedSystem& one : comparison.systems)
+    if (one.cost)
+      for (const PriceDoubt& doubt : one.cost->price.doubts)
+        lines.push_back(fmt::format("Price of {}: {}: {}.", one.name, doubt.key, doubt.text));
   lines.push_back(busy.empty()
                       ? "Busy: no run is flagged for other programs on its machine."
                       : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));

@@ -63,6 +63,8 @@ Json as_json(const PriceRow& p) {
   json["pue_source"] = text::printable(p.pue_source);
   TW_FIELDS(put, p, carbon_g_per_kwh)
   json["for_all_systems"] = p.for_all, json["not_given"] = p.not_given;
+  json["doubts"] = Json::array();
+  for (const PriceDoubt& doubt : p.doubts) json["doubts"].push_back({{"key", doubt.key}, {"text", doubt.text}});
   return json;
 }
 

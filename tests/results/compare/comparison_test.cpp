@@ -14,6 +14,7 @@
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/export/comparison_export.hpp"
+#include "results/html/page.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/comparison_text.hpp"
