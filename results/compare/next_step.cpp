@@ -26,9 +26,11 @@ NextStep of_no_figures(const Comparison& comparison) {
       return {"see_verdicts",
               fmt::format("trainwatt show {} prints why no point of {} is valid; mend that and measure again",
                           system.paths.empty() ? "FILE" : system.paths.front(), system.name)};
-  return {"resolve_differences",
-          "resolve what blocks the comparison (listed below), and measure again: trainwatt freeze writes one plan for "
-          "all machines, and --config runs it"};
+  constexpr const char* one_plan = "trainwatt freeze writes one plan for all machines, and --config runs it";
+  if (std::ranges::any_of(comparison.differences, &Difference::blocking))
+    return {"resolve_differences",
+            std::string("resolve what blocks the comparison (below) and measure again: ") + one_plan};
+  return {"run_one_plan", std::string("run the same points on each machine: ") + one_plan};
 }
 
 NextStep of_single_runs(const Comparison& comparison, bool is_disturbed) {

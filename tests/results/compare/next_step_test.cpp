@@ -41,7 +41,10 @@ TEST(NextStep, FollowsEveryKindOfAnswer) {
     run.records[0].workload.model = "another";
     run.records[0].workload.hash = workload_hash(run.records[0].workload);
   }
-  EXPECT_EQ(step_of({a, other}), "resolve_differences");
+  EXPECT_EQ(step_of({a, other}), "run_one_plan") << "no workload in common";
+  SystemInput faulty = faster;
+  faulty.faults = {"error[window]: /records/0: is odd"};
+  EXPECT_EQ(step_of({a, faulty}), "resolve_differences");
 }
 
 /// Where something is decided: rules, then costs, then what to keep.
