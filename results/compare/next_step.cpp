@@ -9,7 +9,7 @@
 namespace tw::results::words {
 namespace {
 
-/// From as many runs on more of them are no advice.
+/// From this number of runs on, to make them is no advice.
 constexpr int many_runs = 100;
 
 /// The first ratio to the reference, over all workloads, with this claim; null if there is none.
@@ -55,7 +55,8 @@ NextStep of_open(const Ratio& ratio) {
                     *ratio.needed, repeat_command(*ratio.needed))};
   return {"treat_as_equal",
           "treat them as equal in this and decide by something else: a difference within the interval " +
-              (ratio.needed ? fmt::format("takes {} runs of each, or more, to show", *ratio.needed)
+              (ratio.needed ? fmt::format("takes {} {} runs of each to show",
+                                          *ratio.needed >= most_replicates ? "over" : "about", *ratio.needed)
                             : "cannot be shown by more runs")};
 }
 
@@ -73,8 +74,8 @@ NextStep found(const Comparison& comparison) {
   if (!comparison.compared) return of_no_figures(comparison);
   if (!comparison.not_an_award.empty())
     return {"mend_offer",
-            fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as "
-                        "many runs as it asks for; trainwatt validate FOLDER --kit KIT checks them",
+            fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
+                        "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
                         repeat_program)};
   if (const Ratio* open = first_with(comparison, Claim::no_claim); open != nullptr) {
     if (open->code == "lower_bound")
@@ -85,8 +86,7 @@ NextStep found(const Comparison& comparison) {
         std::ranges::any_of(comparison.systems, [](const ComparedSystem& one) { return one.started_at.size() < 2; });
     if (has_single) return of_single_runs(comparison, true);
     return {"repeat_quiet",
-            "run the same commands again when nothing else runs on these machines; trainwatt show "
-            "names the points"};
+            "run the same commands again when nothing else runs on these machines; trainwatt show names the points"};
   }
   if (first_with(comparison, Claim::single_run) != nullptr) return of_single_runs(comparison, false);
   if (comparison.names_one()) return of_decided(comparison);

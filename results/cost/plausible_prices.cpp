@@ -38,6 +38,9 @@ constexpr Usual usual[] = {
 };
 constexpr double beyond_all = 100;  // times the highest usual amount
 
+/// "500000000", not "5e+08".
+std::string plain(double value) { return value >= 1e4 ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value); }
+
 double value_of(const PriceRow& row, const std::string& key) {
   return key == "rent_per_month"            ? row.rent_per_month.value_or(0)
          : key == "capex"                   ? row.capex.value_or(0)
@@ -74,9 +77,8 @@ std::vector<PriceDoubt> implausible_prices(const PriceRow& row, const std::strin
     if (value >= one.low * *unit && value <= one.high * *unit) continue;
     const std::string of = one.is_money ? fmt::format(" {} {}", currency, one.per)
                                         : (*one.per == '\0' ? "" : " ") + std::string(one.per);
-    doubts.push_back({one.key, fmt::format("{:.6g}{} is implausible (usual: {:.6g} to {:.6g}): check the unit and the "
-                                           "decimal point",
-                                           value, of, one.low * *unit, one.high * *unit)});
+    doubts.push_back({one.key, fmt::format("{}{} is implausible (usual: {} to {}): check the unit and the decimal point",
+                                           plain(value), of, plain(one.low * *unit), plain(one.high * *unit))});
   }
   return doubts;
 }
@@ -87,8 +89,8 @@ std::string impossible_price(const PriceRow& row, const std::string& currency) {
     if (!one.is_money || !unit) continue;
     const double value = value_of(row, one.key), most = beyond_all * one.high * *unit;
     if (value >= most)
-      return fmt::format("{}: must be below {:.6g} {} {}, is {:.6g}", place_of(row, one.key), most, currency, one.per,
-                         value);
+      return fmt::format("{}: must be below {} {} {}, is {}", place_of(row, one.key), plain(most), currency, one.per,
+                         plain(value));
   }
   return {};
 }

@@ -120,8 +120,7 @@ void add_group(Page& page, const Group& group) {
                           si(fastest.figure.value, "samples/s"), fastest.place->name});
   }
   constexpr const char* brackets =
-      "Brackets hold the 95 % interval over the trials of this run: another run of the "
-      "same machine may differ by more.";
+      "Brackets hold the 95 % interval over the trials of this run: another run of the same machine may differ by more.";
   if (fastest.figure.low && page.grounds.empty()) page.grounds.emplace_back(brackets);
   const Scope scope = energy_scope(page, group);
   if (scope == Scope::none) return;
@@ -190,16 +189,15 @@ std::string title_of(const Report& report) {
 std::string next_words(const Report& report, bool has_valid) {
   if (!has_valid) return "Next: read under Verdicts why no point counts, mend that and measure again.";
   constexpr const char* compare =
-      "Next: to compare with another machine, run the same there and give both to trainwatt "
-      "compare or html (A=REPORT B=REPORT)";
+      "Next: to compare with another machine, run the same there and give both to trainwatt compare or html (A=REPORT "
+      "B=REPORT)";
   if (report.context.run_index) return std::string(compare) + ", each as the folder of its runs.";
   if (report.plan.suite == "command")
     return std::string(compare) +
-           ", each metered several times (A=FILE,FILE,…): one "
-           "run of each decides nothing.";
+           ", each metered several times (A=FILE,FILE,…): one run of each decides nothing.";
   return fmt::format(
-      "{}. One run of each decides nothing: make several with {}, where COMMAND is the one that made this "
-      "report, with another --out.",
+      "{}. One run of each decides nothing: make several with {}, where COMMAND is the one that made this report, with "
+      "another --out.",
       compare, words::repeat_command());
 }
 

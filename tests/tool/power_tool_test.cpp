@@ -170,6 +170,7 @@ TEST_F(PowerTool, ACommandDoesNotOutliveItsMeter) {
   EXPECT_EQ(WIFSIGNALED(status) ? WTERMSIG(status) : 0, SIGKILL);
   EXPECT_EQ(waitpid(command, &status, 0), command);
   EXPECT_EQ(WIFSIGNALED(status) ? WTERMSIG(status) : 0, SIGTERM);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 /// Also in the time between fork and exec, whichever instant the kill meets.
@@ -192,6 +193,7 @@ TEST_F(PowerTool, ACommandDoesNotOutliveAMeterThatIsKilledAsItStartsIt) {
     fs::remove_all(folder_ / "killed");
   }
   EXPECT_EQ(outlived, 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // Two commands of one second, as a script has them.
