@@ -109,6 +109,8 @@ std::string ranking(const FigureComparison& figure, const Comparison& comparison
 std::string means(const FigureComparison& figure, const Comparison& comparison);
 /// What to do after this answer. Comparison::answer is there already.
 NextStep next_step(const Comparison& comparison);
+/// What to do after looking at one report.
+NextStep next_step(const Report& report);
 /// What it is, in words for people, and its cost where it has a price.
 ComparedSystem described(const SystemInput& system, const CompareOptions& options);
 

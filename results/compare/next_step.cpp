@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "results/analysis/verdict.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/record/repeat_program.hpp"
 
@@ -94,12 +95,29 @@ NextStep found(const Comparison& comparison) {
   return of_decided(comparison);
 }
 
-}  // namespace
+NextStep found(const Report& report) {
+  const auto counts = [](const Record& record) { return is_valid(record); };
+  if (std::ranges::none_of(report.records, counts))
+    return {"see_verdicts", "read why no point counts (its verdict), mend that and measure again"};
+  const std::string compare =
+      "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html for a "
+      "page (A=REPORT B=REPORT)";
+  if (report.context.run_index) return {"compare", compare + ", each as the folder of its runs"};
+  const std::string several = ". One run of each decides nothing: ";
+  if (report.plan.suite == "command")
+    return {"repeat_runs", compare + several + "meter the command several times, and give the files as A=FILE,FILE"};
+  return {"repeat_runs", compare + several + "make several with " + repeat_command() +
+                             ", where COMMAND is the one that made this report, with another --out"};
+}
 
-NextStep next_step(const Comparison& comparison) {
-  NextStep step = found(comparison);
+NextStep said(NextStep step) {
   step.text = "Next: " + step.text + ".";
   return step;
 }
+
+}  // namespace
+
+NextStep next_step(const Comparison& comparison) { return said(found(comparison)); }
+NextStep next_step(const Report& report) { return said(found(report)); }
 
 }  // namespace tw::results::words

@@ -185,22 +185,6 @@ std::string title_of(const Report& report) {
   return networks.empty() ? "Training report" : words::first_of(std::move(networks), 3, ", ", " and {} more");
 }
 
-/// What to do after the answer of one report.
-std::string next_words(const Report& report, bool has_valid) {
-  if (!has_valid) return "Next: read under Verdicts why no point counts, mend that and measure again.";
-  constexpr const char* compare =
-      "Next: to compare with another machine, run the same there and give both to trainwatt compare or html (A=REPORT "
-      "B=REPORT)";
-  if (report.context.run_index) return std::string(compare) + ", each as the folder of its runs.";
-  if (report.plan.suite == "command")
-    return std::string(compare) +
-           ", each metered several times (A=FILE,FILE,…): one run of each decides nothing.";
-  return fmt::format(
-      "{}. One run of each decides nothing: make several with {}, where COMMAND is the one that made this report, with "
-      "another --out.",
-      compare, words::repeat_command());
-}
-
 /// The small ones become one, behind the others, which shows them when asked.
 void fold_small(std::vector<Words>& caveats) {
   const auto is_small = [](const Words& one) { return one.look == "small"; };
@@ -295,7 +279,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
                         fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
                         fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
                                     number(RunRuleState::not_applicable))});
-  page.next = next_words(report, valid > 0);
+  page.next = words::next_step(report).text;
   add_caveats(page, systems.front());
 }
 

@@ -63,6 +63,15 @@ TEST(NextStep, AfterADecisionItIsWhatItLacks) {
   EXPECT_EQ(code(), "mend_offer");
 }
 
+TEST(NextStep, OfOneReportIsToMakeMoreRunsAndCompare) {
+  Report report = runs_at("A", {1}).runs[0];
+  EXPECT_EQ(words::next_step(report).code, "repeat_runs");
+  report.context.run_index = 2;
+  EXPECT_EQ(words::next_step(report).code, "compare") << "one of several";
+  report.records[0].verdict = {Status::failed, {}, {"failed: out of memory"}};
+  EXPECT_EQ(words::next_step(report).code, "see_verdicts");
+}
+
 TEST(NextStep, IsInEveryView) {
   const std::vector<SystemInput> systems = {runs_at("A", {1}), runs_at("B", {1.5})};
   const Comparison c = compare(systems, {});
