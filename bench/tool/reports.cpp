@@ -20,7 +20,6 @@
 #include "bench/tool/inputs/series.hpp"
 #include "bench/tool/inputs/signature.hpp"
 #include "bench/tool/terminal.hpp"
-#include "results/compare/comparison_words.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/tables.hpp"
@@ -185,8 +184,7 @@ int show(const ShowOptions& options) {
                results::text::count(records.size(), "record"),
                loaded.is_torn ? ", and a last line that was cut off" : "", results::show_records(records, style));
   else
-    fmt::print("{}\n{}\n", with_named_errors(options.path, [&] { return results::show_report(loaded.report, style); }),
-               results::text::wrap(results::words::next_step(loaded.report).text, style.width, 2));
+    fmt::print("{}", with_named_errors(options.path, [&] { return results::show_report(loaded.report, style); }));
   return 0;
 }
 
