@@ -41,10 +41,10 @@ NextStep of_single_runs(const Comparison& comparison, bool is_disturbed) {
   const bool is_each = once.size() == comparison.systems.size();
   return {
       "repeat_runs",
-      fmt::format("run {} 5 times{} and compare the folders: {}, where COMMAND is the one that made the report, with "
-                  "another --out. Earlier runs of the same machine also help (--run-variance)",
-                  is_each ? "each" : listed(once), is_disturbed ? ", when nothing else runs there," : "",
-                  repeat_command())};
+      fmt::format(
+          "run {} 5 times{} and compare the folders: {} (the report's own, with another --out); or give earlier "
+          "runs of the machine (--run-variance)",
+          is_each ? "each" : listed(once), is_disturbed ? ", when nothing else runs there," : "", repeat_command())};
 }
 
 NextStep of_open(const Ratio& ratio) {
@@ -74,10 +74,11 @@ NextStep of_decided(const Comparison& comparison) {
 NextStep found(const Comparison& comparison) {
   if (!comparison.compared) return of_no_figures(comparison);
   if (!comparison.not_an_award.empty())
-    return {"mend_offer",
-            fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
-                        "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
-                        repeat_program)};
+    return {
+        "mend_offer",
+        fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
+                    "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
+                    repeat_program)};
   if (const Ratio* open = first_with(comparison, Claim::no_claim); open != nullptr) {
     if (open->code == "lower_bound")
       return {"measure_node_energy",
@@ -106,8 +107,8 @@ NextStep found(const Report& report) {
   const std::string several = ". One run of each decides nothing: ";
   if (report.plan.suite == "command")
     return {"repeat_runs", compare + several + "meter the command several times, and give the files as A=FILE,FILE"};
-  return {"repeat_runs", compare + several + "make several with " + repeat_command() +
-                             ", where COMMAND is the one that made this report, with another --out"};
+  return {"repeat_runs",
+          compare + several + "make several with " + repeat_command() + " (this report's own, with another --out)"};
 }
 
 NextStep said(NextStep step) {
