@@ -67,7 +67,7 @@ NextStep of_decided(const Comparison& comparison) {
             "before you publish or buy by this, mend the broken run rules (below) and measure again; trainwatt freeze "
             "writes a kit that keeps them"};
   if (comparison.currency.empty())
-    return {"add_prices", "add prices to compare what it costs: --prices FILE (prices.schema.json describes it)"};
+    return {"add_prices", std::string("add prices to compare what it costs: --prices FILE, such as ") + prices_example};
   return {"keep_evidence", "keep the reports: trainwatt bundle FOLDER packs the runs of a system into one file"};
 }
 

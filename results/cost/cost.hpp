@@ -52,6 +52,9 @@ struct Prices {
   std::vector<PriceRow> rows;  ///< in the order of the file
 };
 
+/// The shortest prices file, to show in messages.
+inline constexpr const char* prices_example = R"({"currency": "EUR", "systems": {"node": {"rent_per_month": 900}}})";
+
 /// Reads a prices file (JSON, comments allowed; results/schema/prices.schema.json). Throws std::runtime_error with the
 /// place.
 Prices prices_from_json(const std::string& text);

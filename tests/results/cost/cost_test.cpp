@@ -335,6 +335,12 @@ std::string doubted(const std::string& currency, const std::string& fields) {
   return keys;
 }
 
+TEST(Prices, TheExampleOfMessagesReadsAndIsPlausible) {
+  const Prices prices = prices_from_json(prices_example);
+  ASSERT_EQ(prices.rows.size(), 1u);
+  EXPECT_TRUE(prices.rows[0].doubts.empty());
+}
+
 TEST(Prices, ImplausibleValuesAreDoubted) {
   EXPECT_EQ(doubted("EUR", R"("capex": 20000, "life_years": 5, "pue": 1.2, "carbon_g_per_kwh": 380)"), "");
   EXPECT_EQ(doubted("EUR", R"("capex": 12, "life_years": 5)"), "capex");
