@@ -13,12 +13,12 @@ namespace {
 /// From this number of runs on, to make them is no advice.
 constexpr int many_runs = 100;
 
-/// The first ratio to the reference, over all workloads, with this claim; null if there is none.
-const Ratio* first_with(const Comparison& comparison, Claim claim) {
-  for (const FigureComparison& figure : comparison.figures)
-    for (const Ratio& ratio : figure.overall)
-      if (ratio.verdict == claim) return &ratio;
-  return nullptr;
+/// The first figure with such a ratio to the reference, over all workloads; null if there is none.
+const FigureComparison* figure_with(const Comparison& comparison, Claim claim) {
+  const auto found = std::ranges::find_if(comparison.figures, [&](const FigureComparison& figure) {
+    return std::ranges::find(figure.overall, claim, &Ratio::verdict) != figure.overall.end();
+  });
+  return found == comparison.figures.end() ? nullptr : &*found;
 }
 
 NextStep of_no_figures(const Comparison& comparison) {
@@ -79,8 +79,8 @@ NextStep found(const Comparison& comparison) {
         fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
                     "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
                     repeat_program)};
-  if (const Ratio* open = first_with(comparison, Claim::no_claim); open != nullptr) {
-    if (open->code == "lower_bound")
+  if (const FigureComparison* open = figure_with(comparison, Claim::no_claim); open != nullptr) {
+    if (!open->note.empty())  // lower bounds
       return {"measure_node_energy",
               "measure the energy of the whole node: trainwatt probe lists its meters, and --energy-csv takes the "
               "site's own"};
@@ -90,9 +90,10 @@ NextStep found(const Comparison& comparison) {
     return {"repeat_quiet",
             "run the same commands again when nothing else runs on these machines; trainwatt show names the points"};
   }
-  if (first_with(comparison, Claim::single_run) != nullptr) return of_single_runs(comparison, false);
+  if (figure_with(comparison, Claim::single_run) != nullptr) return of_single_runs(comparison, false);
   if (comparison.names_one()) return of_decided(comparison);
-  if (const Ratio* open = first_with(comparison, Claim::no_difference); open != nullptr) return of_open(*open);
+  if (const FigureComparison* open = figure_with(comparison, Claim::no_difference); open != nullptr)
+    return of_open(*std::ranges::find(open->overall, Claim::no_difference, &Ratio::verdict));
   return of_decided(comparison);
 }
 
@@ -101,8 +102,8 @@ NextStep found(const Report& report) {
   if (std::ranges::none_of(report.records, counts))
     return {"see_verdicts", "read why no point counts (its verdict), mend that and measure again"};
   const std::string compare =
-      "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html for a "
-      "page (A=REPORT B=REPORT)";
+      "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html for "
+      "a page (A=REPORT B=REPORT)";
   if (report.context.run_index) return {"compare", compare + ", each as the folder of its runs"};
   const std::string several = ". One run of each decides nothing: ";
   if (report.plan.suite == "command")

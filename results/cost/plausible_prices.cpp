@@ -77,8 +77,9 @@ std::vector<PriceDoubt> implausible_prices(const PriceRow& row, const std::strin
     if (value >= one.low * *unit && value <= one.high * *unit) continue;
     const std::string of = one.is_money ? fmt::format(" {} {}", currency, one.per)
                                         : (*one.per == '\0' ? "" : " ") + std::string(one.per);
-    doubts.push_back({one.key, fmt::format("{}{} is implausible (usual: {} to {}): check the unit and the decimal point",
-                                           plain(value), of, plain(one.low * *unit), plain(one.high * *unit))});
+    doubts.push_back(
+        {one.key, fmt::format("{}{} is implausible (usual: {} to {}): check the unit and the decimal point",
+                              plain(value), of, plain(one.low * *unit), plain(one.high * *unit))});
   }
   return doubts;
 }

@@ -1,12 +1,10 @@
 // `trainwatt probe` and `trainwatt meter`, as a user runs them.
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -143,57 +141,6 @@ TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
   EXPECT_TRUE(fs::exists(out())) << "what was there stays";
   std::ofstream(fs::path(out()) / "notes") << "mine\n";
   EXPECT_EQ(run("meter --out '" + out() + "' -- true").code, 125) << "never overwritten";
-}
-
-/// A meter that is killed takes its command along. Orphans become ours, so that their end can be seen.
-pid_t start_meter(const fs::path& folder, const std::string& command) {
-  EXPECT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-  const std::string out = (folder / "killed").string();
-  const pid_t meter = fork();
-  if (meter == 0) {
-    execl(TRAINWATT_TOOL, "trainwatt", "meter", "--out", out.c_str(), "--", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  return meter;
-}
-
-TEST_F(PowerTool, ACommandDoesNotOutliveItsMeter) {
-  const fs::path said = folder_ / "pid";
-  // Ends by itself after 20 s where nobody ends it; exec: it is the meter's own child.
-  const pid_t meter = start_meter(folder_, "echo $$ > '" + said.string() + ".new' && mv '" + said.string() + ".new' '" +
-                                               said.string() + "' && exec sleep 20");
-  while (!fs::exists(said)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  const pid_t command = std::stoi(contents(said));
-  EXPECT_EQ(kill(meter, SIGKILL), 0);
-  int status = 0;
-  EXPECT_EQ(waitpid(meter, &status, 0), meter);
-  EXPECT_EQ(WIFSIGNALED(status) ? WTERMSIG(status) : 0, SIGKILL);
-  EXPECT_EQ(waitpid(command, &status, 0), command);
-  EXPECT_EQ(WIFSIGNALED(status) ? WTERMSIG(status) : 0, SIGTERM);
-  prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-/// Also in the time between fork and exec, whichever instant the kill meets.
-TEST_F(PowerTool, ACommandDoesNotOutliveAMeterThatIsKilledAsItStartsIt) {
-  int outlived = 0;
-  for (int i = 0; i < 40; ++i) {
-    const pid_t meter = start_meter(folder_, "exec sleep 1");
-    // Until its first child is there; without one it ends by itself.
-    const std::string children = "/proc/" + std::to_string(meter) + "/task/" + std::to_string(meter) + "/children";
-    bool ended = false;
-    while (!ended && contents(children).empty()) ended = waitpid(meter, nullptr, WNOHANG) == meter;
-    std::this_thread::sleep_for(std::chrono::microseconds(25 * (i % 20)));
-    if (!ended) kill(meter, SIGKILL);
-    siginfo_t info{};
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) == 0) {  // all that was left to us
-      const std::string name = contents("/proc/" + std::to_string(info.si_pid) + "/comm");
-      if (!ended && name == "sleep\n" && info.si_code == CLD_EXITED) ++outlived;
-      waitpid(info.si_pid, nullptr, 0);
-    }
-    fs::remove_all(folder_ / "killed");
-  }
-  EXPECT_EQ(outlived, 0);
-  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // Two commands of one second, as a script has them.

@@ -74,8 +74,8 @@ std::map<int, fs::path> numbered_runs(const fs::path& folder) {
     if (std::from_chars(name.data() + begins.size(), end, number).ptr != end || number <= 0) continue;
     const std::string its_name = fmt::format("{}{}", begins, number);
     if (name != its_name)
-      throw UsageError("bad-folder", fmt::format("{}: rename it to {}, as {} names runs", entry.path().string(), its_name,
-                                                 results::repeat_program));
+      throw UsageError("bad-folder", fmt::format("{}: rename it to {}, as {} names runs", entry.path().string(),
+                                                 its_name, results::repeat_program));
     runs[number] = entry.path();
   }
   return runs;
