@@ -102,8 +102,8 @@ NextStep found(const Report& report) {
   if (std::ranges::none_of(report.records, counts))
     return {"see_verdicts", "read why no point counts (its verdict), mend that and measure again"};
   const std::string compare =
-      "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html for "
-      "a page (A=REPORT B=REPORT)";
+      "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html "
+      "for a page (A=REPORT B=REPORT)";
   if (report.context.run_index) return {"compare", compare + ", each as the folder of its runs"};
   const std::string several = ". One run of each decides nothing: ";
   if (report.plan.suite == "command")
