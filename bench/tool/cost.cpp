@@ -29,7 +29,9 @@ struct CostOptions {
 /// 0; 4: no point has a cost.
 int cost(const CostOptions& command) {
   if (command.prices.prices.empty())
-    throw UsageError("option-needs", "give a prices file: --prices FILE (prices.schema.json describes it)");
+    throw UsageError("option-needs", fmt::format("give a prices file: --prices FILE, such as {} (prices.schema.json "
+                                                 "describes it)",
+                                                 results::prices_example));
   const LoadedReport loaded = load_report(command.path);
   say_findings(command.path, loaded.validation);
   const results::CostReport report = *cost_of_one(command.prices, command.path, loaded.report);

@@ -28,6 +28,7 @@
 #include "models/compute/registry.hpp"
 #include "power/knob/guardian.hpp"
 #include "power/knob/site.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
 
@@ -208,9 +209,8 @@ int run(comm::Job& job, std::optional<power::Guardian>& guardian, int argc, char
         fmt::format("--comm {}: {}: choose another --comm, or leave it out for the one that fits", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
   if (plan.runs() > 1 && !options.run_index && !options.dry_run)
-    say(job, fmt::format(
-                 "the plan asks for {} runs; this launch is one of them: scripts/repeat -- COMMAND starts all of them",
-                 plan.runs()));
+    say(job, fmt::format("the plan asks for {} runs; this launch is one of them: {} -- COMMAND starts all of them",
+                         plan.runs(), results::repeat_program));
   if (options.dry_run) {
     dry_run(job, *device, plan, options);
     return exit_good;

@@ -198,6 +198,14 @@ struct AwardObstacle {
   std::string code, text;  ///< of `trainwatt validate --kit`: "rule_broken", "kit_differs"
 };
 inline constexpr std::size_t most_named_obstacles = 3;  ///< different texts that the answer names
+/// What to do after an answer.
+struct NextStep {
+  /// "see_verdicts", "resolve_differences", "run_one_plan", "mend_offer", "measure_node_energy", "repeat_runs",
+  /// "repeat_quiet", "more_runs", "treat_as_equal", "keep_run_rules", "add_prices", "keep_evidence"; of one report also
+  /// "compare"
+  std::string code;
+  std::string text;  ///< "Next: …", one sentence or two
+};
 struct Comparison {
   std::vector<ComparedSystem> systems;
   std::size_t reference = 0;
@@ -211,6 +219,7 @@ struct Comparison {
   std::string currency;
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
+  NextStep next_step{};                 ///< behind it
   std::size_t first_of_systems = 0;     ///< from this sentence of several systems' answer on each is of one system
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs

@@ -167,8 +167,8 @@ class Sentences {
   }
   std::string one_run_decides_nothing() const {
     const bool is_each = run_once().size() == c_.systems.size();
-    return fmt::format("one run{} decides nothing: {}", is_each ? " of each" : "",
-                       words::single_run().substr(std::string("one run: ").size()));
+    return fmt::format("one run{} decides nothing: it does not show how much runs of a machine differ",
+                       is_each ? " of each" : "");
   }
 
   /// " (399 against 305 and 295 samples/s)": the first of a ranking against all others, of many against the next one
@@ -227,10 +227,9 @@ class Sentences {
     if (!parts.empty()) {
       const std::vector<std::size_t> once = run_once();
       said.push_back(fmt::format(
-          "{}, which decides nothing, {}.",
-          once.size() == c_.systems.size() ? "In this one run of each" : "With one run of " + words::names(c_, once),
+          "Not decided: {}, which decides nothing, {}.",
+          once.size() == c_.systems.size() ? "in this one run of each" : "with one run of " + words::names(c_, once),
           text::join(parts, "; ")));
-      add_line(text::sentence("to decide, " + words::single_run().substr(std::string("one run: ").size())));
     }
     if (!open.empty())
       said.push_back(
@@ -281,21 +280,28 @@ class Sentences {
     const bool is_more = *r.value >= 1;
     return fmt::format("{} to {}", percent(is_more ? *r.low : *r.high), percent(is_more ? *r.high : *r.low));
   }
-  /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR, -5.9 %, -9.0 to +0.5)"
-  std::string undecided(const FigureComparison& figure, std::size_t s) const {
-    const std::string unit = figure.figure.is_cost() ? c_.currency : words::unit(figure);
-    const std::string figures =
-        figure.figure.kind == FigureKind::throughput ? "" : absolute_words(figure, s, "against", unit) + ", ";
+  /// How a system looked whose interval includes no change: "6.00 % faster (-1.00 to +13.0)", "5.90 % cheaper (6.14
+  /// against 6.52 EUR a million samples, -9.00 to +0.50)", "2.93 times as fast (0.741 to 11.6)".
+  std::string looked_about(const FigureComparison& figure, std::size_t s) const {
     const Ratio& r = figure.overall[s];
-    const std::string ends = words::interval(r);
-    return fmt::format("{} ({}{}{})", phrase_of(figure).noun, figures == ", " ? "" : figures, words::change(*r.value),
-                       ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
+    const Phrase& phrase = phrase_of(figure);
+    const bool is_speed = figure.figure.kind == FigureKind::throughput;
+    const std::string figures = is_speed ? "" : absolute_words(figure, s, "against", words::unit(figure)),
+                      ends = words::interval(r),
+                      how = *r.value == 1 ? std::string("equal in ") + phrase.noun
+                            : !is_much(*r.value)
+                                ? fmt::format("{} % {}", percent(*r.value), *r.value > 1 ? phrase.up : phrase.down)
+                            : is_speed
+                                ? faster(*r.value)
+                                : fmt::format("{} times as high in {}", text::significant(*r.value), phrase.noun);
+    return fmt::format("{} ({}{}{})", how, figures, figures.empty() ? "" : ", ", ends.substr(1, ends.size() - 2));
   }
 
   /// A sentence of what is shown, of what was seen, and of why nothing is compared.
   void add_system(std::size_t s) {
     const std::string& name = c_.systems[s].name;
     std::vector<std::string> shown, won, lost, once, same, after, sentences;
+    std::string why_same;
     using Reasons = std::vector<std::pair<std::string, std::vector<std::string>>>;
     Reasons open, absent;  // by reason, figures
     const auto add_to = [](Reasons& reasons, const std::string& why, std::string what) {
@@ -316,7 +322,8 @@ class Sentences {
         names_once = names_once || is_speed;
         once.push_back(clause(figure, s, false));
       } else if (r.verdict == Claim::no_difference) {
-        same.push_back(undecided(figure, s));
+        same.push_back(looked_about(figure, s));
+        why_same = same.size() > 1 ? "the intervals include no change" : words::why_open(r);
         if (const std::string would = words::open_points(r, c_.replicates); !would.empty())
           would_show_.push_back(c_.systems.size() > 2 ? fmt::format("{}, {}: {}.", name, phrase.noun, would)
                                                       : text::sentence(fmt::format("{}: {}", phrase.noun, would)));
@@ -328,22 +335,21 @@ class Sentences {
       }
     }
     const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";
-    const std::string none = same.empty() ? "" : "no difference is shown in " + words::listed(same);
     if (!shown.empty()) {
       const std::string who = winner(s, won, lost, names_reference);
-      sentences.push_back(fmt::format("{}: {} {}{}.", who, lost.empty() ? "it" : name, words::listed(shown),
-                                      none.empty() ? "" : ", but " + none));
+      sentences.push_back(fmt::format("{}: {} {}.", who, lost.empty() ? "it" : name, words::listed(shown)));
     }
     if (!once.empty()) {
       sentences.push_back(
-          fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, words::listed(once)));
+          fmt::format("Not decided: {}, {}{} {}.", runs_of(s), names_once ? "" : against, name, words::listed(once)));
       if (c_.systems.size() == 2) after.push_back(text::sentence(one_run_decides_nothing()));
     }
-    if (shown.empty() && !none.empty())
-      sentences.push_back(fmt::format("Between {} and {} {}.", name, reference_, none));
-    for (const auto& [why, figures] : open)
+    const auto add_open = [&](const std::string& why, const std::vector<std::string>& figures) {
       sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, words::listed(figures),
                                       c_.systems.size() > 2 ? " against " + reference_ : "", why));
+    };
+    if (!same.empty()) add_open(why_same, same);
+    for (const auto& [why, figures] : open) add_open(why, figures);
     for (const auto& [why, figures] : absent)
       sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_,
                                       words::listed(figures), why, why.ends_with('.') ? "" : "."));
@@ -351,9 +357,6 @@ class Sentences {
     answer_.sentences.push_back(sentences.front());
     for (std::string& sentence : after) answer_.sentences.push_back(std::move(sentence));
     for (std::size_t i = 1; i < sentences.size(); ++i) answer_.sentences.push_back(sentences[i]);
-    const bool can_repeat =
-        std::ranges::any_of(open, [](const auto& one) { return one.first.find("scripts/repeat") != one.first.npos; });
-    if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
   }
   /// "B is better"; where not all figures show it "B is better in speed, A in the cost of a million samples". Who of
   /// two is better than whom goes without saying where the clause names the other.
@@ -368,12 +371,12 @@ class Sentences {
     if (!won.empty() && !lost.empty()) text += fmt::format(", {} in {}", second, words::listed(lost));
     return text;
   }
-  /// "In this one run of each"; "In one run of B" against several of the other.
+  /// "in this one run of each"; "in one run of B" against several of the other.
   std::string runs_of(std::size_t s) const {
     const bool has_one = c_.systems[s].started_at.size() == 1,
                reference_has_one = c_.systems[c_.reference].started_at.size() == 1;
-    if (has_one && reference_has_one) return "In this one run of each";
-    return "In one run of " + (has_one ? c_.systems[s].name : reference_);
+    if (has_one && reference_has_one) return "in this one run of each";
+    return "in one run of " + (has_one ? c_.systems[s].name : reference_);
   }
 
   void add_learned() {
@@ -420,6 +423,7 @@ void add_answer(Comparison& comparison) {
   Answer answer = Sentences(comparison).write();
   comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
   comparison.first_detail = answer.first_detail, comparison.first_of_systems = answer.first_of_systems;
+  comparison.next_step = words::next_step(comparison);
   if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty()) {
     comparison.answer.insert(comparison.answer.begin(), not_one);
     ++comparison.first_of_systems;

@@ -10,6 +10,7 @@
 
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
@@ -68,9 +69,15 @@ std::string change(const Ratio& ratio) {
 }
 
 static const char* name_of(Claim verdict) {
-  return verdict == Claim::single_run || verdict == Claim::no_claim ? "not decided" : to_string(verdict);
+  const bool is_open = verdict == Claim::single_run || verdict == Claim::no_claim || verdict == Claim::no_difference;
+  return is_open ? "not decided" : to_string(verdict);
 }
 std::string verdict(const Ratio& ratio) { return name_of(ratio.verdict); }
+
+std::string why_open(const Ratio& ratio) {
+  if (ratio.verdict != Claim::no_difference) return ratio.reason;
+  return std::string("the interval includes ") + (is_much(*ratio.value) ? "1" : "0");
+}
 
 std::string unit(const FigureComparison& figure) {
   return (figure.scope == Scope::none ? "" : figure.scope + " ") + figure.figure.unit;
@@ -94,18 +101,21 @@ void Trials::add(const std::vector<const Record*>& runs) {
   }
 }
 
-Open no_claim(const Trials& trials, const char* how_to_repeat) {
+Open no_claim(const Trials& trials, const std::string& of_single_run) {
   if (!trials.bounds.empty())
     return {"lower_bound", "these are " + trials.bounds + ": the missing part may reverse the order"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
   return {trials.disturbed.begin()->name,
-          fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, trials.has_single_run ? how_to_repeat : "")};
+          fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, trials.has_single_run ? of_single_run : "")};
 }
 
+std::string repeat_command(int runs) { return fmt::format("{} {} -- COMMAND", repeat_program, runs); }
+
 std::string single_run() {
-  return "one run: repeat with scripts/repeat 5 -- COMMAND, or give earlier runs of the machine with --run-variance";
+  return fmt::format("one run: repeat with {}, or give earlier runs of the machine with --run-variance",
+                     repeat_command());
 }
 
 std::string no_verdict(const Report& report) {
@@ -122,14 +132,14 @@ std::string no_verdict(const Report& report) {
   }
   if (disturbed == 0) return {};
   return fmt::format("in {} of {} points {}: trainwatt compare claims nothing about them", disturbed, points,
-                     no_claim(all, ", or with scripts/repeat 5 -- COMMAND").text);
+                     no_claim(all, ", or with " + repeat_command()).text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
-  if (ratio.verdict != Claim::no_difference) return ratio.reason;
-  std::string text = ratio.detectable ? fmt::format("a difference of {} % would have shown",
-                                                    text::significant(100 * *ratio.detectable, 2))
-                                      : "";
+  std::string text = why_open(ratio);
+  if (ratio.verdict != Claim::no_difference) return text;
+  if (ratio.detectable)
+    text += fmt::format("; a difference of {} % would have shown", text::significant(100 * *ratio.detectable, 2));
   if (ratio.needed)  // a block holds one run of each
     text += fmt::format("; {} {} {} of each would decide", *ratio.needed >= most_replicates ? "over" : "about",
                         *ratio.needed, replicates == Replicates::trials ? "trials" : "runs");
@@ -401,6 +411,10 @@ std::vector<std::string> grounds(const Comparison& comparison) {
   for (const ComparedSystem& one : comparison.systems)
     if (one.cost && !one.cost->price.machine_note.empty())
       lines.push_back(fmt::format("Price of {}: {}.", one.name, text::printable(one.cost->price.machine_note)));
+  for (const ComparedSystem& one : comparison.systems)
+    if (one.cost)
+      for (const PriceDoubt& doubt : one.cost->price.doubts)
+        lines.push_back(fmt::format("Price of {}: {}: {}.", one.name, doubt.key, doubt.text));
   lines.push_back(busy.empty()
                       ? "Busy: no run is flagged for other programs on its machine."
                       : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));

@@ -17,12 +17,16 @@ std::string change(double ratio);
 std::string change(const Ratio& ratio);
 /// The part in brackets: "(+10.1 to +14.5)"; empty if there is none
 std::string interval(const Ratio& ratio);
-/// The verdict for people: "better", "not decided" (of single runs, and where nothing is claimed)
+/// The verdict for people: "better", "not decided" (of single runs, where nothing is claimed, and where no difference
+/// is shown: why_open() says which)
 std::string verdict(const Ratio& ratio);
+/// Why it is neither better nor worse: "the interval includes 0" (of a change in per cent; of times, 1), else the
+/// ratio's own reason. Empty if there is none.
+std::string why_open(const Ratio& ratio);
 /// "samples/s", "package samples/J"
 std::string unit(const FigureComparison& figure);
-/// What a verdict leaves open, for people: "a difference of 5 % would have shown; about 43 runs of each would decide".
-/// Empty if nothing.
+/// What a verdict leaves open, for people: "the interval includes 0; a difference of 5 % would have shown; about 43
+/// runs of each would decide". Empty if nothing.
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
@@ -41,11 +45,14 @@ struct Trials {
 struct Open {
   std::string code, text;
 };
-Open no_claim(const Trials& trials, const char* how_to_repeat = ", or with scripts/repeat");
-/// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
+/// `of_single_run`: how else a system that was run once can be compared.
+Open no_claim(const Trials& trials, const std::string& of_single_run = ", or make several runs");
+/// How to make several runs of a plan: "trainwatt-repeat 5 -- COMMAND"
+std::string repeat_command(int runs = 5);
+/// What a system that was run once lacks: "one run: repeat with trainwatt-repeat 5 -- COMMAND, or …"
 std::string single_run();
 /// What a comparison will not make of one report's points; empty if none of them was disturbed, and of one of
-/// several runs (scripts/repeat), which are compared together.
+/// several runs, which are compared together.
 std::string no_verdict(const Report& report);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
 std::string place(const Difference& difference, const Comparison& comparison);
@@ -100,6 +107,10 @@ std::string ranking(const FigureComparison& figure, const Comparison& comparison
 /// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
 /// which they are, and why. Empty if none does.
 std::string means(const FigureComparison& figure, const Comparison& comparison);
+/// What to do after this answer. Comparison::answer is there already.
+NextStep next_step(const Comparison& comparison);
+/// What to do after looking at one report.
+NextStep next_step(const Report& report);
 /// What it is, in words for people, and its cost where it has a price.
 ComparedSystem described(const SystemInput& system, const CompareOptions& options);
 

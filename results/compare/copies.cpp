@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "results/analysis/fingerprint.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
 #include "results/record/utc_time.hpp"
 
@@ -116,12 +117,14 @@ std::vector<Difference> index_differences(const std::vector<Report>& runs, bool 
   if (runs.size() > 1 && index && std::ranges::all_of(runs, has_it))  // several series have some in common
     return found(
         fmt::format("{} in all {} runs", *index, runs.size()), true,
-        "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series");
+        std::string(repeat_program) +
+            " gives each run of a series an index and an order of points of its own: give whole series");
   if (const std::string missing = missing_runs(runs); !missing.empty())
     return found(
         "no run " + missing, runs.size() > 1 || one_is_enough,
-        "a choice of the runs of a series may be the best ones: give the whole series; the same scripts/repeat "
-        "command makes the runs that are missing");
+        fmt::format("a choice of the runs of a series may be the best ones: give the whole series; the same {} "
+                    "command makes the runs that are missing",
+                    repeat_program));
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "results/compare/baseline.hpp"
 #include "results/cost/cost.hpp"
+#include "results/cost/plausible_prices.hpp"
 #include "results/record/fields.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
@@ -194,6 +195,9 @@ Prices prices_from_json(const std::string& text) {
               fixed_opex_per_year, network_storage_capex, network_storage_power_w)
     row.file_note = prices.note;
     tell_sources(json, object, schema, row);
+    if (const std::string impossible = impossible_price(row, prices.currency); !impossible.empty())
+      throw std::runtime_error(impossible);
+    row.doubts = implausible_prices(row, prices.currency);
   }
   return prices;
 }

@@ -14,6 +14,11 @@ namespace tw::results {
 /// The text of results/schema/prices.schema.json (JSON Schema draft-07), compiled in. It explains each field.
 extern const char* const prices_schema_json;
 
+/// A price that is probably a slip (results/cost/plausible_prices.hpp).
+struct PriceDoubt {
+  std::string key, text;  ///< "capex", "12 EUR a node is implausible (usual: …): …"
+};
+
 /// Of one node where nothing else is said. A month is 730 h, a year 8760 h.
 struct PriceRow {
   std::string name;                      ///< the row's key in the file
@@ -36,6 +41,7 @@ struct PriceRow {
   std::string file_note;  ///< of the whole file: where its prices are from
   /// Why this may be the price of another machine than the report's (price_doubt()); empty if nothing says so.
   std::string machine_note{};
+  std::vector<PriceDoubt> doubts{};
   /// Keys of the file beside its systems, for all of them, and those that nobody gave: a default. All others
   /// are the row's own.
   std::set<std::string> for_all, not_given;
@@ -45,6 +51,9 @@ struct Prices {
   std::string note;
   std::vector<PriceRow> rows;  ///< in the order of the file
 };
+
+/// The shortest prices file, to show in messages.
+inline constexpr const char* prices_example = R"({"currency": "EUR", "systems": {"node": {"rent_per_month": 900}}})";
 
 /// Reads a prices file (JSON, comments allowed; results/schema/prices.schema.json). Throws std::runtime_error with the
 /// place.

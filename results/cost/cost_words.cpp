@@ -71,6 +71,7 @@ std::vector<CostInput> inputs_of(const CostReport& report) {
   };
   say("row", name, file);
   if (!p.machine_note.empty()) say("machine", printable(p.machine_note), "the report");
+  for (const PriceDoubt& doubt : p.doubts) say("doubtful price", doubt.key + ": " + doubt.text, source(doubt.key));
   say("currency", currency, file);
   if (!p.note.empty()) say("note", printable(p.note), source("note"));
   if (!p.file_note.empty()) say("note of the prices", printable(p.file_note), file);

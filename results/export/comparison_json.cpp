@@ -63,6 +63,8 @@ Json as_json(const PriceRow& p) {
   json["pue_source"] = text::printable(p.pue_source);
   TW_FIELDS(put, p, carbon_g_per_kwh)
   json["for_all_systems"] = p.for_all, json["not_given"] = p.not_given;
+  json["doubts"] = Json::array();
+  for (const PriceDoubt& doubt : p.doubts) json["doubts"].push_back({{"key", doubt.key}, {"text", doubt.text}});
   return json;
 }
 
@@ -170,6 +172,7 @@ Json as_json(const Comparison& c) {
                {"names_one", c.names_one()},
                {"is_tender", c.is_tender},
                {"answer", c.answer},
+               {"next_step", {{"code", c.next_step.code}, {"text", c.next_step.text}}},
                {"rests_on", c.rests_on}};
   json["not_an_award"] = Json::array();
   for (const AwardObstacle& one : c.not_an_award)

@@ -56,6 +56,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
 std::string comparison_markdown(const Comparison& c) {
   std::string out = fmt::format("# Comparison against {}\n\n", cells::markdown(c.systems[c.reference].name));
   for (const std::string& line : c.answer) out += "**" + cells::markdown(line) + "**\n\n";
+  out += cells::markdown(c.next_step.text) + "\n\n";
   for (const std::string& line : c.rests_on) out += "- " + cells::markdown(line) + "\n";
   out += "\n" + cells::markdown(words::workloads(c)) + ".\n\n";
   for (const words::KeptRules& rules : words::run_rules(c)) out += "- " + cells::markdown(rules.text) + ".\n";

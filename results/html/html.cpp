@@ -98,7 +98,8 @@ Json json_of(const Page& page) {
           {"answer", page.answer},     {"caveats", page.caveats},
           {"grounds", page.grounds},   {"overview", page.overview ? Json(*page.overview) : Json()},
           {"cards", page.cards},       {"sections", page.sections},
-          {"records", page.records},   {"made_by", made_by()}};
+          {"records", page.records},   {"made_by", made_by()},
+          {"next", page.next}};
 }
 
 /// JSON that ends no script element and begins no comment in one (HTML, "script data state"), whatever its strings

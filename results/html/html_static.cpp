@@ -92,6 +92,7 @@ std::string static_html(const Page& page, const std::string& made_by) {
   std::string answer, grounds, cards, caveats, tables;
   for (const Words& line : page.grounds) grounds += with_more("p", line);
   for (const Words& line : page.answer) answer += with_more("p", line);
+  answer += element("p", "next", for_text(page.next));
   for (const Card& card : page.cards)
     cards += element("div", "card",
                      element("dt", "", for_text(card.label)) + element("dd", "value", for_text(card.value)) +

@@ -176,6 +176,7 @@
     page.replaceChildren();
     const answer = make("div", { class: "answer" });
     for (const line of data.answer) answer.append(words("p", line));
+    answer.append(text(make("p", { class: "next" }), data.next));
     const caveats = make("ul", { class: "caveats" });
     for (const line of data.caveats) caveats.append(words("li", line));
     const cards = make("dl", { class: "cards" });

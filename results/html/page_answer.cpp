@@ -66,9 +66,10 @@ std::string alike_words(const Best& best) {
   return fmt::format("; intervals do not separate it from {} of the other {}", best.alike, best.held_against - 1);
 }
 
-/// "Least node energy", or of means that are not told apart "Lowest mean node energy".
+/// "Least node energy", of means that are not told apart "Lowest mean node energy", of a single point "Measured node
+/// energy".
 std::string least_energy(const Best& best, Scope scope) {
-  return (best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
+  return (best.held_against < 2 ? "Measured " : best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
 }
 
 /// "; of bf16 and float32, which may not train alike": what the points that were compared with the best do not share.
@@ -105,12 +106,22 @@ void add_group(Page& page, const Group& group) {
                                          fastest.place->name, alike_words(fastest)));
     page.cards.push_back({"Time to target, " + group.name, text::duration(fastest.figure.value), fastest.place->name});
   } else {
-    page.answer.emplace_back(fmt::format(
-        "{} {} {}: {}{}{}.", group.name, fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
-        fastest.place->name, si(fastest.figure, "samples/s"), alike_words(fastest), unlike_words(group, speed_of)));
-    page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name,
+    const bool is_alone = fastest.held_against < 2;
+    page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
+                                         is_alone             ? "was trained as"
+                                         : fastest.is_shown() ? "trains fastest as"
+                                                              : "has its highest mean speed as",
+                                         fastest.place->name, si(fastest.figure, "samples/s"), alike_words(fastest),
+                                         unlike_words(group, speed_of)));
+    page.cards.push_back({(is_alone             ? "Speed, "
+                           : fastest.is_shown() ? "Fastest, "
+                                                : "Highest mean speed, ") +
+                              group.name,
                           si(fastest.figure.value, "samples/s"), fastest.place->name});
   }
+  constexpr const char* brackets =
+      "Brackets hold the 95 % interval over the trials of this run: another run of the machine may differ by more.";
+  if (fastest.figure.low && page.grounds.empty()) page.grounds.emplace_back(brackets);
   const Scope scope = energy_scope(page, group);
   if (scope == Scope::none) return;
   const auto joules_of = [&](const Record& r) { return to_target ? target_joules(r, scope) : sample_joules(r, scope); };
@@ -165,6 +176,15 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     if (!more.empty()) caveat(sentence(more), "note");
 }
 
+/// The suite, or of options on the command line the networks: "gpt2-tiny, resnet-tiny".
+std::string title_of(const Report& report) {
+  if (report.plan.suite != "command-line") return report.plan.suite.empty() ? "Training report" : report.plan.suite;
+  std::vector<std::string> networks;
+  for (const Record& record : report.records)
+    if (std::ranges::find(networks, record.workload.model) == networks.end()) networks.push_back(record.workload.model);
+  return networks.empty() ? "Training report" : words::first_of(std::move(networks), 3, ", ", " and {} more");
+}
+
 /// The small ones become one, behind the others, which shows them when asked.
 void fold_small(std::vector<Words>& caveats) {
   const auto is_small = [](const Words& one) { return one.look == "small"; };
@@ -191,7 +211,7 @@ void keep_units_on_their_lines(Page& page) {
   const auto keep_all = [&](std::vector<Words>& lines) {
     for (Words& line : lines) keep(line.text), std::ranges::for_each(line.more, keep);
   };
-  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle);
+  keep_all(page.answer), keep_all(page.grounds), keep_all(page.caveats), keep(page.subtitle), keep(page.next);
   if (page.overview) std::ranges::for_each(page.overview->rows, keep_all);
   for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
 }
@@ -234,7 +254,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
       static_cast<std::size_t>(std::ranges::count_if(report.records, [](const Record& r) { return is_valid(r); }));
   std::string hosts = report.context.hosts.empty() ? "" : report.context.hosts.front().name;
   if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
-  page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
+  page.title = title_of(report);
   if (!hosts.empty()) page.title += " on " + hosts;
   std::vector<std::string> facts;
   if (!report.context.started_at.empty()) facts.push_back("started " + text::date(report.context.started_at));
@@ -259,6 +279,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
                         fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
                         fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
                                     number(RunRuleState::not_applicable))});
+  page.next = words::next_step(report).text;
   add_caveats(page, systems.front());
 }
 

@@ -33,7 +33,8 @@ Words verdict_words(const Ratio& ratio) {
                            : v == Claim::worse || v == Claim::not_comparable ? "bad"
                            : !ratio.is_decided() && v != Claim::reference    ? "note"
                                                                              : "quiet";
-  return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
+  const std::string why = words::why_open(ratio);
+  return {words::verdict(ratio) + (why.empty() ? "" : ": " + why), look};
 }
 std::string needed_words(const Ratio& ratio) {
   if (!ratio.needed) return "";
@@ -166,13 +167,15 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
-/// "350, better: +31.0 % (+29.7 to +32.3)": the figure over all workloads, and its change against the reference.
+/// "350, better: +31.0 % (+29.7 to +32.3)", "350, not decided: looked +6.00 % (-1.00 to +13.0)": the figure over all
+/// workloads, and its change against the reference.
 Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t reference) {
   const Ratio& ratio = figure.overall_reason.empty() ? figure.overall[s] : figure.rows.front().systems[s].ratio;
   const std::optional<double> own = words::geometric_mean(figure, s);
   const std::string absolute = own ? si(*own) + ", " : "";
   if (s == reference) return absolute + "the reference";
-  const std::string change = ratio.value ? ": " + words::change(ratio) : "";
+  const std::string change =
+      ratio.value ? (ratio.names_one() ? ": " : ": looked ") + words::change(ratio) : std::string();
   return {absolute + words::verdict(ratio) + change + (ratio.verdict == Claim::single_run ? " over trials" : ""),
           !ratio.names_one()               ? ""
           : ratio.verdict == Claim::better ? "good"
@@ -247,6 +250,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
     auto& place = i < comparison.first_of_systems ? page.answer : page.grounds;
     place.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
   }
+  page.next = comparison.next_step.text;
   for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
     if (i < comparison.first_detail)
       page.grounds.emplace_back(comparison.rests_on[i]);

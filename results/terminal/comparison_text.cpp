@@ -28,10 +28,12 @@ class Writer {
   std::string write() {
     heading("Answer");
     for (const std::string& line : c_.answer) item(line, 4);
+    item(paint_.cyan(wrapped(c_.next_step.text, 4)), 0);
     for (const std::string& line : c_.rests_on) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
-    item(paint_.dim(wrapped(sentence(c_.replicates_note) + " 1 in 20 misses the true value.", 2)), 0);
+    if (c_.compared)
+      item(paint_.dim(wrapped(sentence(c_.replicates_note) + " One such interval in 20 misses the true value.", 2)), 0);
     heading(fmt::format("{} systems, compared with {}", c_.systems.size(), reference()));
     systems();
     rules();

@@ -10,6 +10,7 @@
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/compare/comparison_words.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/choice.hpp"
@@ -484,7 +485,7 @@ class Shower {
 
 std::string show_report(const Report& report, const TableStyle& style) {
   const Report clean = printable(report);
-  return Shower(clean, style).text();
+  return Shower(clean, style).text() + "\n" + wrap(words::next_step(clean).text, style.width, 2) + "\n";
 }
 
 std::string show_records(const std::vector<Record>& records, const TableStyle& style) {

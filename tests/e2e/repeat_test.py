@@ -290,9 +290,14 @@ mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' 
         self.assert_ran(self.repeat(3, *FEW, "--out", self.out))
         self.assertEqual([report["context"]["run_index"] for report in self.reports(3)], [1, 2, 3])
 
+    def test_messages_name_a_command_that_is_there(self):
+        process = subprocess.run([BIN / "trainwatt-repeat", "--help"], capture_output=True, text=True, timeout=HANG)
+        self.assert_ran(process)
+        self.assertIn("trainwatt-repeat 5 -- ", process.stdout)
+
     def test_wrong_calls(self):
         self.assert_one_line_error(run(*FEW, "--repeat", 3, "--out", self.out), 2, "error[repeat-by-script]: ",
-                                   "scripts/repeat 3 -- ")
+                                   "trainwatt-repeat 3 -- ")
         single = self.folder / "single"
         self.assert_ran(run(*FEW, "--out", single))
         other = self.folder / "other"

@@ -318,6 +318,29 @@ TEST(Tool, AFacilityFileThatDoesNotFitSaysWhy) {
   std::remove(prices.c_str()), std::remove(csv.c_str());
 }
 
+/// A slip in the prices is named with its place: what may be right in a warning, what cannot be as an error.
+TEST(Tool, ImplausiblePricesAreNamed) {
+  const auto cost = [&](const std::string& fields) {
+    const std::string prices = file_with(R"({"currency": "EUR", "systems": {"x": {)" + fields + "}}}", "-prices");
+    const Outcome outcome = run({"cost", fixtures + "/good.json", "--prices", prices});
+    std::remove(prices.c_str());
+    return outcome;
+  };
+  const Outcome good = cost(R"("capex": 20000, "life_years": 5, "electricity_per_kwh": 0.3)");
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.err.find("implausible-price"), std::string::npos) << good.err;
+  const Outcome doubtful = cost(R"("capex": 12, "life_years": 5, "electricity_per_kwh": 30)");
+  EXPECT_EQ(doubtful.code, 0) << doubtful.err;
+  for (const char* key : {"/systems/x/capex: ", "/systems/x/electricity_per_kwh: "})
+    EXPECT_NE(doubtful.err.find(key), std::string::npos) << doubtful.err;
+  EXPECT_EQ(doubtful.err.find("trainwatt: warning[implausible-price]: "), 0u) << doubtful.err;
+  for (const char* value : {"-5", "NaN", "1e12", "1e999", "-0.01", "\"12\"", "null"}) {
+    const Outcome wrong = cost(std::string("\"life_years\": 5, \"capex\": ") + value);
+    EXPECT_EQ(wrong.code, 2) << value;
+    EXPECT_EQ(wrong.err.find("trainwatt: error[bad-prices]: "), 0u) << wrong.err;
+  }
+}
+
 TEST(Tool, WrongFoldersAndMissingNames) {
   const std::string folder = testing::TempDir() + "trainwatt-folder-" + std::to_string(getpid()),
                     report = folder + "/report.json";

@@ -121,7 +121,7 @@ class Page(unittest.TestCase):
         """The first screen holds the answer and the main table's best row, with and without scripts, and no small or soft text beside them."""
         for folder, run, begins, look in (("winner", "", "B is better than A and C in speed (", ["good"] * 3),
                                           ("undecided", "", "Not decided: ", [""] * 3),
-                                          ("winner", "/run-1/report.json", "In this one run of each, which decides nothing, B was best in speed (", [""] * 3)):
+                                          ("winner", "/run-1/report.json", "Not decided: in this one run of each, which decides nothing, B was best in speed (", [""] * 3)):
             page = self.tender(folder, run)
             for width, height in ((1280, 800), (390, 844)):
                 for runs_scripts in (True, False):
@@ -134,6 +134,7 @@ class Page(unittest.TestCase):
                         finally:
                             self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
                         self.assertTrue(first["text"].startswith(begins), first["text"])
+                        self.assertIn("Next: ", first["text"])
                         self.assertLess(max(first["answer"], first["row"]), height)
                         self.assertEqual((first["soft"], first["cards"], first["symbols"]), (0, 0, 0))
                         self.assertEqual(first["order"][0], "B")
@@ -229,7 +230,7 @@ class Page(unittest.TestCase):
     def test_a_comparison(self):
         page = self.make(self.offers / "offer1.json", self.offers / "offer2.json", options=("--prices", str(self.prices())))
         self.look(page, 10, picture="comparison")
-        self.assertTrue(self.browser.evaluate("document.querySelector('.answer').textContent").startswith("In this one run of each"))
+        self.assertTrue(self.browser.evaluate("document.querySelector('.answer').textContent").startswith("Not decided: in this one run of each"))
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.answer .good, .overview .good').length"), 0, "nobody has won")
         self.assertIn("one run of each decides nothing", self.browser.evaluate("document.querySelector('.answer').textContent").lower())
         # Charts of folded sections are drawn when they are opened, and no sooner.

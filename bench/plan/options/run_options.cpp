@@ -323,8 +323,7 @@ RunOption repeat() {
   RunOption option =
       of_field(&RunSettings::repeat, described("repeat", "--repeat", "How long",
                                                "number of runs, each a launch of its own (default 1; for kits\nand "
-                                               "configs; trainwatt-repeat, or scripts/repeat of a checkout,\n"
-                                               "starts the runs)",
+                                               "configs; trainwatt-repeat starts the runs)",
                                                whole_number(1, most_runs)));
   option.renames = Renames::never, option.in_plan = InPlan::no;
   return option;

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "bench/plan/options/option_value.hpp"
+#include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "power/sources/external/series.hpp"
 #include "results/analysis/trials.hpp"
+#include "results/cost/plausible_prices.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench::tool {
@@ -158,8 +162,19 @@ results::PriceRow price_of(const results::Prices& prices, const PriceOptions& op
     const Measured measured = measured_pue(runs, *facility, value_of(options.it_csv, name));
     row.pue = measured.pue, row.pue_source = measured.source;
     row.for_all.erase("pue"), row.not_given.erase("pue");
+    std::erase_if(row.doubts, [](const results::PriceDoubt& doubt) { return doubt.key == "pue"; });
   }
   return row;
+}
+
+void say_doubts(std::span<const results::PriceRow> rows) {
+  std::set<std::string> said;
+  for (const results::PriceRow& row : rows)
+    for (const results::PriceDoubt& doubt : row.doubts)
+      if (const std::string where = results::place_of(row, doubt.key); said.insert(where).second)
+        say_on_stderr(warning_line(
+            "trainwatt", with_code("implausible-price",
+                                   results::text::printable(fmt::format("{}: {}: {}", row.file, where, doubt.text)))));
 }
 
 std::optional<results::CostReport> cost_of_one(const PriceOptions& options, const std::string& path,
@@ -174,6 +189,7 @@ std::optional<results::CostReport> cost_of_one(const PriceOptions& options, cons
     for (const std::string& value : *values)
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
   const results::PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
+  say_doubts(std::span(&row, 1));
   return with_named_errors(
       path, [&] { return results::cost_of(report, prices->currency, row, options.sensitivity_percent / 100); });
 }

@@ -29,6 +29,9 @@ std::optional<results::Prices> read_prices(const PriceOptions& options);
 results::PriceRow price_of(const results::Prices& prices, const PriceOptions& options, const std::string& name,
                            std::span<const results::Report> runs);
 
+/// Warns of implausible prices, each place of the file once.
+void say_doubts(std::span<const results::PriceRow> rows);
+
 /// The cost of a single report, whose `name` the options may do without; nullopt without --prices. Throws
 /// UsageError, also for an unfinished run, which names its `path`.
 std::optional<results::CostReport> cost_of_one(const PriceOptions& options, const std::string& path,

@@ -17,6 +17,7 @@
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/check.hpp"
 #include "bench/tool/inputs/series.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench::tool {
@@ -73,8 +74,8 @@ std::map<int, fs::path> numbered_runs(const fs::path& folder) {
     if (std::from_chars(name.data() + begins.size(), end, number).ptr != end || number <= 0) continue;
     const std::string its_name = fmt::format("{}{}", begins, number);
     if (name != its_name)
-      throw UsageError("bad-folder", fmt::format("{}: rename it to {}, as scripts/repeat names runs",
-                                                 entry.path().string(), its_name));
+      throw UsageError("bad-folder", fmt::format("{}: rename it to {}, as {} names runs", entry.path().string(),
+                                                 its_name, results::repeat_program));
     runs[number] = entry.path();
   }
   return runs;

@@ -14,6 +14,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/compare/copies.hpp"
 #include "results/export/bundle.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench::tool {
@@ -83,9 +84,9 @@ std::vector<fs::path> run_folders(const fs::path& folder) {
   for (auto& [number, run] : numbered_runs(folder)) all.push_back(std::move(run)), numbers.insert(number);
   if (const std::string missing = results::missing_of(numbers); !missing.empty())
     throw UsageError("runs-missing",
-                     fmt::format("{}: run-{} is there, but there is no run {}: a series counts as a whole; the same "
-                                 "scripts/repeat command makes the runs that are missing",
-                                 folder.string(), *numbers.rbegin(), missing));
+                     fmt::format("{}: run-{} is there, but there is no run {}: a series counts as a whole; the same {} "
+                                 "command makes the runs that are missing",
+                                 folder.string(), *numbers.rbegin(), missing, results::repeat_program));
   return all;
 }
 
@@ -136,8 +137,8 @@ std::optional<results::Fault> left_out_fault(const std::string& name, const resu
   if (number == 0 || static_cast<std::size_t>(report.context.run_index.value_or(1)) == number) return std::nullopt;
   return results::Fault{"run_left_out", "",
                         fmt::format("{} has run index {}: it is another run of the series; hand in all runs, named as "
-                                    "scripts/repeat named them",
-                                    name, index_of(report))};
+                                    "{} named them",
+                                    name, index_of(report), results::repeat_program)};
 }
 
 std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs) {
@@ -161,7 +162,8 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
       faults.push_back(
           {"same_order", "",
-           fmt::format("{} and {} have the run index {}: start them with scripts/repeat", name, known->second, index)});
+           fmt::format("{} and {} have the run index {}: start them with {}", name, known->second, index,
+                       results::repeat_program)});
   }
   std::vector<const results::Report*> reports;
   for (const auto& [name, report] : runs) reports.push_back(report);

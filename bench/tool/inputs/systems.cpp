@@ -166,7 +166,12 @@ void price(std::vector<results::SystemInput>& systems, results::CompareOptions& 
   std::vector<std::string> names;
   for (const results::SystemInput& system : systems) names.push_back(system.name);
   check_names(wanted, names);
-  for (results::SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
+  std::vector<results::PriceRow> rows;
+  for (results::SystemInput& system : systems) {
+    rows.push_back(price_of(prices, wanted, system.name, system.runs));
+    system.price = rows.back();
+  }
+  say_doubts(rows);
   options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
 }
 

@@ -14,6 +14,7 @@
 #include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/registry.hpp"
+#include "results/record/repeat_program.hpp"
 #include "results/record/version.hpp"
 
 namespace tw::bench {
@@ -121,10 +122,9 @@ void check_values(const Options& options) {
   if (const auto repeat = options.given.find("repeat"); repeat != options.given.end())
     throw UsageError(
         "repeat-by-script",
-        fmt::format("--repeat {0}: one launch of trainwatt-train is one run: use scripts/repeat {0} -- COMMAND, where "
-                    "COMMAND is this command without --repeat; in a Slurm job, give --repeat {0} to sweep.sbatch or "
-                    "train.sbatch",
-                    plain_text(repeat->second)));
+        fmt::format("--repeat {0}: one launch of trainwatt-train is one run: use {1} {0} -- COMMAND, where COMMAND is "
+                    "this command without --repeat; in a Slurm job, give --repeat {0} to sweep.sbatch or train.sbatch",
+                    plain_text(repeat->second), results::repeat_program));
 }
 
 /// Refuses what does not go with `option`, all of it.

@@ -14,6 +14,7 @@
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/export/comparison_export.hpp"
+#include "results/html/page.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/comparison_text.hpp"
@@ -63,6 +64,36 @@ TEST(Comparison, NoDifferenceShownSaysWhatWouldHaveBeen) {
   EXPECT_GT(*r.needed, 100);
 }
 
+/// What was seen is not said as if it were the result: every view says that it is not decided, and why.
+TEST(Comparison, NoDifferenceShownIsNotSaidAsAResult) {
+  std::vector<SystemInput> systems = {runs_at("A", spread), runs_at("B", times(spread, 1.02))};
+  const Comparison c = compare(systems, {});
+  const Ratio& r = ratio(c);
+  ASSERT_EQ(r.verdict, Claim::no_difference);
+  EXPECT_EQ(words::verdict(r), "not decided");
+  EXPECT_EQ(words::why_open(r), "the interval includes 0");
+  EXPECT_TRUE(words::open_points(r, c.replicates).starts_with(words::why_open(r))) << "in tables";
+  ASSERT_EQ(c.answer.size(), 1u);
+  const std::string seen = "Not decided: B looked 2.00 % faster " + words::interval(r) + ", but " + words::why_open(r);
+  EXPECT_EQ(c.answer[0], seen + ".") << "the interval as everywhere";
+  page::Page page;
+  page::add_comparison(page, c);
+  EXPECT_EQ(page.answer.at(0).text, c.answer[0]);
+  ASSERT_TRUE(page.overview);
+  for (const auto& row : page.overview->rows)
+    if (row.at(0).text == "B") EXPECT_NE(row.at(1).text.find(", not decided: looked +2.00 %"), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
+  EXPECT_EQ(json["figures"][0]["overall"][1]["verdict"], "no difference shown") << "programs read what they did";
+  for (const std::string& text : {comparison_text(c, {}, {false, 400}), comparison_markdown(c)}) {
+    EXPECT_NE(text.find(seen.substr(0, 30)), std::string::npos) << text;
+    EXPECT_EQ(text.find("no difference shown"), std::string::npos) << text;
+  }
+  // From a factor of two on, the change that would be none is 1.
+  const Comparison wide = compare({runs_at("A", {1, 4}), runs_at("B", {2, 11})}, {});
+  ASSERT_EQ(ratio(wide).verdict, Claim::no_difference);
+  EXPECT_EQ(words::why_open(ratio(wide)), "the interval includes 1");
+}
+
 TEST(Comparison, TheSameInAnotherOrderShowsNoDifference) {
   std::vector<double> again = times(spread, 1 + 1e-5);  // not to the last digits: that would be one measurement
   std::ranges::reverse(again);
@@ -87,7 +118,7 @@ TEST(Comparison, OneRunOfEachGivesNoVerdictHoweverManyTrialsItHas) {
       EXPECT_NEAR(*r.high, *std::ranges::max_element(few) / 99, 1e-12);
     }
     EXPECT_FALSE(r.detectable || r.needed);
-    EXPECT_TRUE(c.answer.at(0).starts_with("In this one run of each, ")) << c.answer[0];
+    EXPECT_TRUE(c.answer.at(0).starts_with("Not decided: in this one run of each, ")) << c.answer[0];
     EXPECT_EQ(figure(c).ranking[0].rank, figure(c).ranking[1].rank) << "no claim, no order";
   }
 }

@@ -37,7 +37,7 @@ TEST(RunVariance, ASingleRunOfEachDecidesNothing) {
   EXPECT_EQ(json["decided"], false);
   EXPECT_EQ(json["figures"][0]["overall"][1]["interval_over"], "trials");
   EXPECT_EQ(json["figures"][0]["overall"][1]["code"], "single_run");
-  EXPECT_TRUE(c.answer.at(0).starts_with("In this one run of each, ")) << c.answer[0];
+  EXPECT_TRUE(c.answer.at(0).starts_with("Not decided: in this one run of each, ")) << c.answer[0];
 }
 
 TEST(RunVariance, EarlierRunsOfTheMachineLetItBeJudged) {

@@ -11,6 +11,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/comparison.hpp"
+#include "results/cost/plausible_prices.hpp"
 #include "results/export/comparison_export.hpp"
 #include "results/record/report_io.hpp"
 #include "results/terminal/cost_text.hpp"
@@ -325,6 +326,51 @@ TEST(Prices, MistakesAreNamedWithTheirPlace) {
   for (const auto& [said, word] : wrong) EXPECT_NE(said.find(word), std::string::npos) << said << " | " << word;
 }
 
+/// Keys of doubtful values of a row beside an electricity price of 0.3.
+std::string doubted(const std::string& currency, const std::string& fields) {
+  const Prices prices = prices_from_json(R"({"electricity_per_kwh": )" + std::string(currency == "JPY" ? "30" : "0.3") +
+                                         R"(, "currency": ")" + currency + R"(", "systems": {"a": {)" + fields + "}}}");
+  std::string keys;
+  for (const PriceDoubt& doubt : prices.rows[0].doubts) keys += (keys.empty() ? "" : " ") + doubt.key;
+  return keys;
+}
+
+TEST(Prices, TheExampleOfMessagesReadsAndIsPlausible) {
+  const Prices prices = prices_from_json(prices_example);
+  ASSERT_EQ(prices.rows.size(), 1u);
+  EXPECT_TRUE(prices.rows[0].doubts.empty());
+}
+
+TEST(Prices, ImplausibleValuesAreDoubted) {
+  EXPECT_EQ(doubted("EUR", R"("capex": 20000, "life_years": 5, "pue": 1.2, "carbon_g_per_kwh": 380)"), "");
+  EXPECT_EQ(doubted("EUR", R"("capex": 12, "life_years": 5)"), "capex");
+  EXPECT_EQ(doubted("EUR", R"("rent_per_month": 0)"), "") << "free is no slip";
+  EXPECT_EQ(doubted("EUR", R"("rent_per_month": 100, "electricity_per_kwh": 30)"), "electricity_per_kwh");
+  EXPECT_EQ(doubted("EUR", R"("rent_per_month": 100, "electricity_per_kwh": 0.0003)"), "electricity_per_kwh");
+  EXPECT_EQ(doubted("EUR", R"("capex": 5000, "life_years": 50, "pue": 4, "utilisation": 0.01)"), "life_years utilisation pue");
+  EXPECT_EQ(doubted("JPY", R"("capex": 3000000, "life_years": 5)"), "") << "30 yen are no 30 euros";
+  EXPECT_EQ(doubted("JPY", R"("capex": 12, "life_years": 5)"), "capex");
+  EXPECT_EQ(doubted("points", R"("capex": 12, "life_years": 5)"), "") << "nobody knows what a point is worth";
+  EXPECT_EQ(doubted("points", R"("capex": 12, "life_years": 50)"), "life_years");
+}
+
+TEST(Prices, WhatNothingCostsIsRejected) {
+  for (const char* row : {R"("capex": 1e12, "life_years": 5)", R"("rent_per_month": 1e12)",
+                          R"("rent_per_month": 1, "electricity_per_kwh": 300)"})
+    EXPECT_THROW(doubted("EUR", row), std::runtime_error) << row;
+  EXPECT_NO_THROW(doubted("IRR", R"("capex": 1e12, "life_years": 5)")) << "an unknown currency may be worth little";
+}
+
+TEST(Prices, DoubtsAreInEveryView) {
+  const Prices prices =
+      prices_from_json(R"({"currency": "EUR", "electricity_per_kwh": 30, "systems": {"a": {"rent_per_month": 100}}})");
+  EXPECT_EQ(place_of(prices.rows[0], "electricity_per_kwh"), "/electricity_per_kwh");
+  EXPECT_EQ(place_of(prices.rows[0], "rent_per_month"), "/systems/a/rent_per_month");
+  const CostReport costs = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", prices.rows[0]);
+  EXPECT_EQ(nlohmann::json::parse(cost_json(costs))["price"]["doubts"][0]["key"], "electricity_per_kwh");
+  EXPECT_NE(cost_text(costs, {false, 400}).find("electricity_per_kwh: "), std::string::npos);
+}
+
 TEST(Prices, TheExampleCatalogueReads) {
   std::ifstream file(TRAINWATT_PRICES "/examples-usd.json");
   std::stringstream text;
@@ -334,6 +380,7 @@ TEST(Prices, TheExampleCatalogueReads) {
   EXPECT_EQ(prices.currency, "USD");
   EXPECT_NE(prices.note.find("example"), std::string::npos);
   EXPECT_EQ(*find_price(prices, "epyc-9454p-256gb", {})->rent_per_month, 270);
+  for (const PriceRow& row : prices.rows) EXPECT_TRUE(row.doubts.empty()) << row.name;
 }
 
 TEST(Views, TheNoteOfTheFileIsPrinted) {

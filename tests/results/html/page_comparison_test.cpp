@@ -109,8 +109,8 @@ TEST(PageComparison, TheFirstSentenceSaysWhoIsBestOrThatItIsNotDecided) {
   for (const Case& one :
        {Case{three({1, 1.3, 0.9}, 0.003), "B is better than A and C in speed (", true},
         Case{three({1, 1.01, 0.99}, 0.05), "Not decided: ", false},
-        Case{three({1, 1.3, 0.9}, 0.003, 1), "In this one run of each, which decides nothing, B was best in speed (",
-             false}}) {
+        Case{three({1, 1.3, 0.9}, 0.003, 1),
+             "Not decided: in this one run of each, which decides nothing, B was best in speed (", false}}) {
     const Comparison& c = one.comparison;
     EXPECT_EQ(c.first_of_systems, 1u);
     ASSERT_EQ(c.answer.size(), 3u) << "the conclusion, B and C";
