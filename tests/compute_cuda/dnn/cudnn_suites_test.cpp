@@ -1,7 +1,7 @@
 // Every graph that the suites ask cuDNN for, asked of the real library for GPUs that are described in files: the engine
-// that a search takes first and its workspace, or why there is none. answers/ has what it answered; a graph, a limit or a
-// suite that changes shows there. TRAINWATT_UPDATE_GOLDEN=1 rewrites it and fails the test: look at the difference before
-// it is committed. Batch norm is computed by kernels of our own, so cuDNN has no graph of it.
+// that a search takes first and its workspace, or why there is none. answers/ has what it answered; a graph, a limit or
+// a suite that changes shows there. TRAINWATT_UPDATE_GOLDEN=1 rewrites it and fails the test: look at the difference
+// before it is committed. Batch norm is computed by kernels of our own, so cuDNN has no graph of it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,8 @@ class CudnnSuites : public testing::TestWithParam<Described> {
     target_ = std::make_unique<Target>(library_, device.dump());
   }
 
-  /// As a search without a timer, but engines that are compiled at run time, which takes seconds, are taken at their word.
+  /// As a search without a timer, but engines that are compiled at run time, which takes seconds, are taken at their
+  /// word.
   std::string answer(const Graph& graph, const Demands& demands) const {
     Complaints complaints;
     for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
@@ -84,8 +85,9 @@ class CudnnSuites : public testing::TestWithParam<Described> {
       const AttentionPart part = fitting_part(*target_, s, demands);
       const std::int64_t parts = s.batch / part.batch * (s.key_heads() / part.kv_heads);
       answers[name + ", forward" + kind] = answer(attention_forward_graph(*target_, s), demands);
-      answers[name + ", backward" + kind] = answer(attention_backward_graph(*target_, s, deterministic, part), demands) +
-                                            (parts > 1 ? ", in " + std::to_string(parts) + " parts" : "");
+      answers[name + ", backward" + kind] =
+          answer(attention_backward_graph(*target_, s, deterministic, part), demands) +
+          (parts > 1 ? ", in " + std::to_string(parts) + " parts" : "");
     }
   }
 
@@ -155,7 +157,8 @@ TEST_P(CudnnSuites, answers_are_those_of_the_file) {
       EXPECT_FALSE(now->second.starts_with(refused) && !answer.starts_with(refused)) << asked << ": " << now->second;
     }
   }
-  for (const auto& [asked, answer] : answers) EXPECT_TRUE(committed.contains(asked)) << "new: " << asked << ": " << answer;
+  for (const auto& [asked, answer] : answers)
+    EXPECT_TRUE(committed.contains(asked)) << "new: " << asked << ": " << answer;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CudnnSuites,

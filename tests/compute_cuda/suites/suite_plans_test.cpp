@@ -1,6 +1,6 @@
 // Every product of the suites, asked of a device's library: which algorithm does it, or why none does. On a GPU,
-// gpu-validate keeps the answers; on the CPU they are of the suite quick. Attention and convolutions by cuDNN have a test
-// of their own, which needs no GPU: cudnn_suites_test.
+// gpu-validate keeps the answers; on the CPU they are of the suite quick. Attention and convolutions by cuDNN have a
+// test of their own, which needs no GPU: cudnn_suites_test.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the built-in suites, and the launches of scripts/gpu-validate, ask a GPU to plan: from their plans, by the blocks
-// that a trainer runs.
+// What the built-in suites, and the launches of scripts/gpu-validate, ask a GPU to plan: from their plans, by the
+// blocks that a trainer runs.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace tw::test {
 /// The names of --suite, and "gpu-validate".
 std::vector<std::string> planning_suites();
 
-/// The shapes of all points of a suite for `device` ("cpu", "cuda"), each once. Where the micro-batch is left to the run,
-/// those of each size that its search may try: 1, 2, 4, … while they divide the global batch, and what a rank needs for
-/// certain (all but workspace and packed weights) is at most `memory_bytes`. Precisions that a network is never trained
-/// in are left out.
+/// The shapes of all points of a suite for `device` ("cpu", "cuda"), each once. Where the micro-batch is left to the
+/// run, those of each size that its search may try: 1, 2, 4, … while they divide the global batch, and what a rank
+/// needs for certain (all but workspace and packed weights) is at most `memory_bytes`. Precisions that a network is
+/// never trained in are left out.
 models::PlannedShapes suite_shapes(const std::string& suite, const std::string& device, std::size_t memory_bytes);
 
 /// Appends those of `more` that are not in `list`.

@@ -55,11 +55,11 @@ Graph attention_forward_graph(const Target& target, const AttentionShape& shape)
 Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
                                const AttentionPart& part = {});
 
-/// What engines must obey on a device with so much memory. Deterministic, backward's gradient of the probabilities takes
-/// 2 · batch · heads · seq² bytes: at most 8 GiB, and at most an eighth of the memory.
+/// What engines must obey on a device with so much memory. Deterministic, backward's gradient of the probabilities
+/// takes 2 · batch · heads · seq² bytes: at most 8 GiB, and at most an eighth of the memory.
 Demands attention_demands(bool deterministic, std::size_t memory_bytes);
-/// What backward computes at once: the whole, or where its workspace is more than the demands allow the largest part that
-/// divides it and fits; else the smallest.
+/// What backward computes at once: the whole, or where its workspace is more than the demands allow the largest part
+/// that divides it and fits; else the smallest.
 AttentionPart fitting_part(const Target& target, const AttentionShape& shape, const Demands& demands);
 /// Why the library is not asked for attention on such a device ("sm_90" is 90); empty where it is. The rest it refuses
 /// by itself.
