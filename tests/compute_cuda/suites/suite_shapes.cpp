@@ -22,6 +22,11 @@ void add(std::vector<Shape>& list, const std::vector<Shape>& more) {
     if (std::ranges::find(list, shape) == list.end()) list.push_back(shape);
 }
 
+bool is_trained(const NetworkDescription& network, Precision precision) {
+  return !(scales_loss(precision) && !why_no_fp16(network).empty()) &&
+         !(math(precision) == Math::fp8 && !why_no_fp8(network).empty());
+}
+
 bool fits(const LedgerStep& step, std::size_t memory_bytes) {
   TrainerConfig config;
   config.network = step.network;
@@ -47,6 +52,7 @@ LedgerStep step_of(const bench::Point& point) {
 std::vector<LedgerStep> steps_of(const std::string& suite, const std::string& device, std::size_t memory_bytes) {
   std::vector<LedgerStep> steps;
   for (const bench::Point& point : bench::make_plan(bench::suite_request(suite), 1, device).points) {
+    if (!is_trained(point.network, *parse_precision(point.precision))) continue;
     if (!point.is_automatic) {
       steps.push_back(step_of(point));
       continue;
@@ -71,8 +77,9 @@ std::vector<LedgerStep> steps_of_gpu_validate() {
     const NetworkDescription network = find_network((*at)[1]);
     const std::string precisions = (*at)[2];
     for (std::sregex_iterator one(precisions.begin(), precisions.end(), name); one != end; ++one) {
-      steps.push_back({network, *parse_precision(one->str()), std::stoll((*at)[3]),
-                       (*at)[4] == "None" ? 0 : std::stoll((*at)[4]), 1});
+      const LedgerStep step = {network, *parse_precision(one->str()), std::stoll((*at)[3]),
+                               (*at)[4] == "None" ? 0 : std::stoll((*at)[4]), 1};
+      if (is_trained(network, step.precision)) steps.push_back(step);
     }
   }
   return steps;
@@ -98,8 +105,6 @@ PlannedShapes suite_shapes(const std::string& suite, const std::string& device, 
   std::set<std::string> done;  // points differ in more than in what they plan
   for (const LedgerStep& step :
        suite == "gpu-validate" ? steps_of_gpu_validate() : steps_of(suite, device, memory_bytes)) {
-    if (scales_loss(step.precision) && !why_no_fp16(step.network).empty()) continue;
-    if (math(step.precision) == Math::fp8 && !why_no_fp8(step.network).empty()) continue;
     const std::string key = step.network.name + " " + std::to_string(layer_count(step.network)) + " " +
                             std::string(to_string(step.precision)) + " " + std::to_string(step.micro_batch) + " " +
                             std::to_string(step.seq_len);
