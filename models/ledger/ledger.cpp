@@ -187,17 +187,22 @@ class CountingDevice final : public Device {
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
+    keep(shapes_.linear, shape);
     return std::make_unique<CountingLinear>(*this, tally_, shape);
   }
   std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override {
+    keep(shapes_.convolution, shape);
     return std::make_unique<CountingConvolution>(*this, tally_, shape);
   }
   std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
+    keep(shapes_.attention, shape);
     return std::make_unique<CountingAttention>(*this, tally_, shape);
   }
   std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override {
+    keep(shapes_.classifier, shape);
     return std::make_unique<CountingClassifier>(*this, tally_, shape);
   }
+  const PlannedShapes& shapes() const { return shapes_; }
 
  protected:
 #define TW_OPERATOR(op, name, Arguments)                                \
@@ -207,8 +212,14 @@ class CountingDevice final : public Device {
 #include "models/compute/operators.def"
 
  private:
+  template <class Shape>
+  static void keep(std::vector<Shape>& list, const Shape& shape) {
+    if (std::ranges::find(list, shape) == list.end()) list.push_back(shape);
+  }
+
   Tally& tally_;
   std::size_t allocated_ = 0;
+  PlannedShapes shapes_;
 };
 
 }  // namespace
@@ -251,6 +262,16 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   tally.repeat(1);
   executor.refresh();
   return tally.rows();
+}
+
+PlannedShapes planned_shapes(const LedgerStep& step) {
+  Tally tally;
+  CountingDevice device(tally);
+  auto blocks = build_blocks(step.network, step.precision, step.micro_batch, step.seq_len);
+  for (const auto& block : blocks) block->use_tables({.accumulate = 1});
+  const ParameterStore store(device, storage(step.precision), blocks);
+  store.build(blocks);
+  return device.shapes();
 }
 
 }  // namespace tw::models

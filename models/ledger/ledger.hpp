@@ -41,4 +41,14 @@ struct LedgerStep {
 /// Throws Error{usage} for sizes that the network cannot have.
 std::vector<LedgerRow> ledger(const LedgerStep& step);
 
+/// What the blocks of a step ask a device to plan, each shape once, in the order of the blocks.
+struct PlannedShapes {
+  std::vector<LinearShape> linear;
+  std::vector<ConvolutionShape> convolution;
+  std::vector<AttentionShape> attention;
+  std::vector<ClassifierShape> classifier;
+};
+/// Throws as ledger(). `accumulate` changes nothing.
+PlannedShapes planned_shapes(const LedgerStep& step);
+
 }  // namespace tw::models

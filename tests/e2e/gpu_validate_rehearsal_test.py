@@ -26,6 +26,8 @@ class Rehearsal(Script):
         self.assertEqual({summary["pieces"][name]["text"] for name in without_torch}, {"PyTorch cannot be imported"})
         self.assertEqual(summary["checks"], dict.fromkeys(["two_ranks", "recomputed", "accumulated", "too_large"], "good"))
         self.assertGreater(summary["tests"]["passed"], 0)
+        self.assertGreater(summary["asks"]["asked"], 0)
+        self.assertEqual(summary["asks"]["refused"], [])
         self.assertRegex(summary["pieces"]["memory"]["text"], "^[1-9][0-9]* tests on the CPU")
         self.assertRegex(summary["pieces"]["nccl"]["text"], "^MPI in place of NCCL: ")
         self.assertGreater(summary["ops"]["attention_backward_any_order_share"], 0)
@@ -59,7 +61,7 @@ class Rehearsal(Script):
             names = archive.getnames()
             profile = archive.extractfile("gpu-validate/profiles/llama-tiny-float32.txt").read().decode()
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["gpu-validate.tar.gz", "summary.json", "summary.md"])
-        for name in ("summary.md", "summary.json", "steps.log", "steps/gpt2-tiny-bf16-ours/report.json",
+        for name in ("summary.md", "summary.json", "asks.txt", "steps.log", "steps/gpt2-tiny-bf16-ours/report.json",
                      "steps/gpt2-tiny-bf16-energy/report.json", "steps/resnet-tiny-float32-again/report.json",
                      "steps/gpt2-tiny-bf16-any-order/report.json", "profiles/dlrm-tiny-float32-100.txt"):
             self.assertIn("gpu-validate/" + name, names)

@@ -58,6 +58,9 @@ class GpuValidate(Script):
         program(tools / "nvidia-smi", "print('    Product Name : A')\n")
         for name in load().plan.GPU_TESTS:
             program(build / "tests" / name, "assert os.environ['TRAINWATT_REQUIRE_GPU'] == '1'\nprint('[       OK ] A.one')\n")
+        program(build / "tests" / "suite_plans_test",
+                "assert os.environ['TRAINWATT_REQUIRE_GPU'] == '1' and sys.argv[1:] == ['--gtest_filter=*cuda*']\n"
+                "print('answer | linear 8 x 8 -> 8, fp16 | cuBLASLt; forward: algorithm 6; forward with bias: a plain product and own kernels')\n")
         program(build / "bin" / "trainwatt",
                 "if sys.argv[1] == 'models':\n"
                 "    assert given['--on'] == 'NVIDIA H200' and os.path.exists(given['--against']), given\n"
@@ -108,6 +111,7 @@ class GpuValidate(Script):
                          {(f"{model} bf16: samples/s ÷ compiled PyTorch", "reached") for model in ("gpt2-124m", "gpt2-1558m", "llama3.2-1b", "resnet-50")}
                          | {("gpt2-1558m bf16: MFU", "missed"), ("gpt2-1558m bf16: FLOP/s ÷ FLOP/s of its products alone", "reached"),
                             ("gpt2-1558m fp8: samples/s ÷ bf16", "missed")}, "fp8 is as fast as bf16 here")
+        self.assertEqual(summary["asks"], {"asked": 1, "refused": [], "epilogues_refused": ["linear 8 x 8 -> 8, fp16: forward with bias"]})
         text = (self.out / "summary.md").read_text()
         self.assertIn("| gpt2-124m bf16: samples/s ÷ compiled PyTorch | ≥ 1.25 | 1.600 [1.600 … 1.600] | reached | – |", text)
         self.assertIn("| gpt2-1558m bf16: MFU | ≥ 0.53 | 0.400 | **MISSED** | – |", text)
@@ -116,6 +120,8 @@ class GpuValidate(Script):
                       "| refresh 50 ms | 30% |", text)
         with tarfile.open(self.out / "gpu-validate.tar.gz") as archive:
             profile = archive.extractfile("gpu-validate/profiles/gpt2-124m-bf16-no.txt").read().decode()
+            asked = archive.extractfile("gpu-validate/asks.txt").read().decode()
+        self.assertEqual(asked, "linear 8 x 8 -> 8, fp16\n    cuBLASLt\n    forward: algorithm 6\n    forward with bias: a plain product and own kernels\n")
         self.assertRegex(profile, r"adamw +40\.0% +200 ms +50 ms +4\.00 +150 ms\n(.*\n)+text")
         lines = said.read_text().splitlines()
         compiled = [line for line in lines if "--compile-only" in line]
@@ -158,7 +164,33 @@ class GpuValidate(Script):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]
         labelled = {name: "*" for text in texts for name in re.findall(r"^\s*tw_test\((\w+) LABEL gpu", text, re.M)}
         labelled |= {name: "*cuda*" for text in texts for name in re.findall(r"^\s*tw_device_test\((\w+)", text, re.M)}
-        self.assertEqual(load().plan.GPU_TESTS, labelled)
+        self.assertEqual(load().plan.ASKS | load().plan.GPU_TESTS, labelled)
+
+    def test_a_product_without_an_algorithm_fails_the_asking(self):
+        module = load()
+        build = self.out.parent / "build"
+        (build / "tests").mkdir(parents=True)
+        self.out.mkdir()
+        path = build / "tests" / "suite_plans_test"
+
+        def outcome(text, end="exit 0"):
+            path.write_text(f"#!/bin/bash\nprintf '{text}'\n{end}\n")
+            path.chmod(0o755)
+            validation = module.Validation(self.options(build, budget=5))
+            try:
+                return validation.asks(), validation.summary["asks"]
+            except module.Failed as error:
+                return str(error), validation.summary["asks"]
+
+        both = "answer | linear a | cuBLASLt; forward: algorithm 1\nanswer | linear b | refused: none\n"
+        text, summary = outcome(both, "exit 1")
+        self.assertIn("2 shapes asked for, 1 refused, 0 epilogues replaced by own kernels; see asks.txt; exit code 1", text)
+        self.assertEqual(summary["refused"], ["linear b"])
+        self.assertIn("2 shapes asked for", outcome(both, "exec sleep 1000")[0], "what was answered until then is kept")
+        self.assertIn("0 shapes asked for", outcome("[  PASSED  ] 0 tests.\n")[0])
+        path.unlink()
+        with self.assertRaisesRegex(module.Failed, "suite_plans_test is not in the build"):
+            module.Validation(self.options(build)).asks()
 
     def test_a_program_that_runs_no_test_has_failed(self):
         module = load()
@@ -322,7 +354,7 @@ class GpuValidate(Script):
     def test_a_pack_that_is_too_large_is_not_left(self):
         module = load()
         build, packed = self.out.parent / "build", self.out.parent / "pack.tar.xz"
-        for name in ["bin/trainwatt", "bin/trainwatt-train", "bin/trainwatt-ops", *(f"tests/{name}" for name in module.plan.GPU_TESTS)]:
+        for name in ["bin/trainwatt", "bin/trainwatt-train", "bin/trainwatt-ops", *(f"tests/{name}" for name in module.plan.ASKS | module.plan.GPU_TESTS)]:
             (build / name).parent.mkdir(parents=True, exist_ok=True)
             (build / name).write_bytes(os.urandom(100))
         with unittest.mock.patch.object(module.plan, "PACK_LIMIT_MIB", 0.0001), self.assertRaises(SystemExit) as ended, \

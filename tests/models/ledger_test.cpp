@@ -58,6 +58,24 @@ TEST(Ledger, AccumulationReadsGradientsFromItsSecondMicroBatchOn) {
   EXPECT_EQ(three.read - two.read, two.read - one.read);
 }
 
+TEST(Ledger, PlannedShapesAreThoseOfTheBlocks) {
+  const PlannedShapes shapes = planned_shapes({find_network("gpt2-tiny"), Precision::fp8, 2, 32, 1});
+  EXPECT_EQ(shapes.linear.size(), 4u);  // of all layers: qkv, attention's output, and the two of the MLP
+  EXPECT_EQ(std::ranges::count(shapes.linear, Activation::gelu, &LinearShape::activation), 1);
+  for (const LinearShape& shape : shapes.linear) {
+    EXPECT_EQ(shape.rows, 64);
+    EXPECT_EQ(shape.math, Math::fp8);
+    EXPECT_EQ(shape.dtype, DType::bf16);
+  }
+  ASSERT_EQ(shapes.attention.size(), 1u);
+  EXPECT_EQ(shapes.attention[0].packed().count(), 2 * 32 * shapes.linear[0].out_features);
+  EXPECT_EQ(shapes.attention[0].math, Math::standard);
+  ASSERT_EQ(shapes.classifier.size(), 1u);
+  EXPECT_EQ(shapes.classifier[0].rows, 64);
+  EXPECT_TRUE(shapes.convolution.empty());
+  EXPECT_FALSE(planned_shapes({find_network("resnet-tiny"), Precision::tf32, 2, 0, 1}).convolution.empty());
+}
+
 TEST(Ledger, BytesOfProductsByHand) {
   const auto tensor = [](DType dtype, Dims dims) { return Tensor{reinterpret_cast<void*>(256), dtype, dims}; };
   const Dims in{8, 32}, out{8, 64}, weight{64, 32};

@@ -28,9 +28,7 @@ class CudaLinear final : public FusedLinear {
   std::string description() const override {
     std::string text = "cuBLASLt";
     for (const Kept& kept : products_) {
-      if (kept.alignment != 16) continue;
-      text += std::string("; ") + names[static_cast<std::size_t>(kept.pass)] +
-              epilogue_name(kept.product.shape().epilogue) + ": " + done_by(kept);
+      if (kept.alignment == 16) text += "; " + done_by(kept);
     }
     return text;
   }
@@ -77,20 +75,19 @@ class CudaLinear final : public FusedLinear {
   }
 
  private:
-  static constexpr std::array<const char*, 3> names = {"forward", "input gradient", "weight gradient"};
   ProductShape product_of(LinearPass pass) const override { return linear_product(shape(), pass); }
-
-  static std::string epilogue_name(cublasLtEpilogue_t epilogue) {
-    static const std::map<cublasLtEpilogue_t, const char*> all = {
-        {CUBLASLT_EPILOGUE_BIAS, " with bias"},
-        {CUBLASLT_EPILOGUE_GELU_AUX, " with GELU"},
-        {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"},
-        {CUBLASLT_EPILOGUE_DGELU, " with GELU's derivative"},
-        {CUBLASLT_EPILOGUE_BGRADB, " with the bias's"}};
-    const auto found = all.find(epilogue);
-    return found == all.end() ? "" : found->second;
-  }
 };
+
+std::string epilogue_name(cublasLtEpilogue_t epilogue) {
+  static const std::map<cublasLtEpilogue_t, const char*> all = {
+      {CUBLASLT_EPILOGUE_BIAS, " with bias"},
+      {CUBLASLT_EPILOGUE_GELU_AUX, " with GELU"},
+      {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"},
+      {CUBLASLT_EPILOGUE_DGELU, " with GELU's derivative"},
+      {CUBLASLT_EPILOGUE_BGRADB, " with the bias's"}};
+  const auto found = all.find(epilogue);
+  return found == all.end() ? "" : found->second;
+}
 
 }  // namespace
 
@@ -131,8 +128,11 @@ void FusedLinear::run_by(Means means, const Kept& kept, cudaStream_t stream, voi
 }
 
 std::string FusedLinear::done_by(const Kept& kept) const {
-  if (kept.means == Means::fused) return kept.product.name();
-  return (kept.product ? kept.product.name() + ", slower than " : "") +
+  static constexpr std::array<const char*, 3> names = {"forward", "input gradient", "weight gradient"};
+  const std::string call =
+      names[static_cast<std::size_t>(kept.pass)] + epilogue_name(kept.product.shape().epilogue) + ": ";
+  if (kept.means == Means::fused) return call + kept.product.name();
+  return call + (kept.product ? kept.product.name() + ", slower than " : "") +
          (kept.means == Means::apart ? "a plain product and own kernels"
                                      : "a product with bias (" + kept.with_bias->name() + ") and own GELU");
 }

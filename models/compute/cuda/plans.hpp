@@ -53,7 +53,7 @@ class FusedLinear : public LinearPlan {
   /// By the means that were kept where the arguments `may_fuse`, else apart.
   void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
            void* workspace, const ProductArguments& args);
-  /// What does the calls of `kept`, in words.
+  /// The calls of `kept` and what does them: "forward with bias: algorithm 66 …".
   std::string done_by(const Kept& kept) const;
   /// Every library has it; Error{unsupported} says otherwise.
   const Product& plain(LinearPass pass, int alignment, cudaStream_t stream);

@@ -4,13 +4,32 @@ import re
 import shutil
 import sys
 
-from validation.plan import GPU_TESTS, LIMITS
+from validation.plan import ASKS, GPU_TESTS, LIMITS
 from validation.runner import Failed, LeftOut, Runner
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Checks(Runner):
+    def asks(self):
+        """The algorithm that the GPU's library offers for each product and epilogue of the suites, into asks.txt of the archive."""
+        (name, wanted), = ASKS.items()
+        program = self.program(name)
+        if not program:
+            raise Failed(f"{name} is not in the build")
+        code, output = self.run([program, f"--gtest_filter={'*cpu*' if self.options.rehearse else wanted}"], "asks.log")
+        answers = [line.split(" | ", 2)[1:] for line in output.splitlines() if line.startswith("answer | ")]
+        with open(os.path.join(self.work, "asks.txt"), "w", encoding="utf-8") as file:
+            file.writelines(f"{asked}\n    " + answer.replace("; ", "\n    ") + "\n" for asked, answer in answers)
+        refused = [asked for asked, answer in answers if answer.startswith("refused: ")]
+        apart = sorted({f"{asked}: {call}" for asked, answer in answers
+                        for call in re.findall(r"(?:^|; )([^;:]+): a (?:plain product and own kernels|product with bias \()", answer)})
+        self.summary["asks"] = {"asked": len(answers), "refused": refused, "epilogues_refused": apart}
+        line = f"{len(answers)} shapes asked for, {len(refused)} refused, {len(apart)} epilogues replaced by own kernels; see asks.txt"
+        if code != 0 or not answers:
+            raise Failed(f"{line}; {'timeout' if code is None else f'exit code {code}'}, see asks.log")
+        return line
+
     def tests(self):
         wanted = {"compute_contract_test": "*cpu*"} if self.options.rehearse else GPU_TESTS
         programs = {name: self.program(name) for name in wanted}

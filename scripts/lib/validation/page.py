@@ -1,7 +1,8 @@
 """gpu-validate's page for people, summary.md, and the text of a profile."""
 from validation.figures import furthest, name_of
 
-MEANINGS = {"facts": "says which machine this is", "tests": "runs the tests that need a GPU", "ratios": "compares bf16 steps with compiled PyTorch",
+MEANINGS = {"facts": "says which machine this is", "asks": "asks the libraries for each product of the suites",
+            "tests": "runs the tests that need a GPU", "ratios": "compares bf16 steps with compiled PyTorch",
             "fp8": "compares fp8 with bf16", "energy": "measures joules in windows of 60 s",
             "checks": "trains on two ranks, with recomputation, with accumulation, and after a point that does not fit",
             "oracle": "compares exported steps with PyTorch in float64", "memory": "looks for accesses outside of buffers",

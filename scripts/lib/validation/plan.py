@@ -2,12 +2,14 @@
 import collections
 
 # In order of worth: gpu-validate's description says why.
-PIECES = ("facts", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "precisions", "ops", "torch-rest", "profile")
-# Test programs with cases of the label gpu, and a filter for these cases.
+PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "precisions", "ops", "torch-rest", "profile")
+# The test program that asks the libraries for every product of the suites, and a filter for its cases on a GPU.
+ASKS = {"suite_plans_test": "*cuda*"}
+# The other test programs with cases of the label gpu, likewise.
 GPU_TESTS = {"cuda_device_test": "*", "cuda_steps_test": "*", "cudnn_gpu_test": "*", "compute_contract_test": "*cuda*",
              "compute_operators_test": "*cuda*", "compute_products_test": "*cuda*", "models_golden_test": "*cuda*"}
 # Time limits of pieces, if less than the time left.
-LIMITS = {"facts": 60, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "ops": 45}
+LIMITS = {"facts": 60, "asks": 30, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "ops": 45}
 # Seconds that a process gets for its report after SIGTERM; mpirun gives its ranks OMPI_MCA_odls_base_sigkill_timeout of them.
 ENDING = 12
 # A point with a goal: network, precision, micro-batch, tokens; seconds of a block of steps (at least 30 steps, 10 for gpt2-1558m and
@@ -22,7 +24,7 @@ GOALS = [
     Goal("resnet-50", "bf16", 256, None, 3.0, "", False, 75, 60, 260),
 ]
 ENERGY_WINDOW, TRIALS = 60, 3
-# Shares of facts, of tests with PyTorch's compilation, of profile at the end.
+# Shares of facts, of asks and tests with PyTorch's compilation, of profile at the end.
 FACTS, PREPARING, PROFILING = 10, 130, 5
 ANY_ORDER = ("--deterministic", "no")
 # A launch of trainwatt-train: network, precisions, micro-batch, tokens, seconds of a trial, trials, seconds after which it is told to
@@ -82,7 +84,7 @@ def shares_of(goals, launches, wanted, budget):
     shares; they are dropped from the last goal on."""
     def shares(with_energy):
         made = [("facts", FACTS)] if "facts" in wanted else []
-        if "tests" in wanted or "ratios" in wanted:
+        if any(piece in wanted for piece in ("asks", "tests", "ratios")):
             made.append(("preparing", PREPARING))
         if "ratios" in wanted:
             for goal in goals:

@@ -11,15 +11,6 @@ namespace {
 
 using dnn::Runner;
 
-/// Where it is deterministic, backward's gradient of the probabilities takes 2 · batch · heads · seq² bytes. A shape
-/// for which that is more than this is computed in parts: fewer samples at once, or fewer heads of one sample.
-std::size_t most_workspace_bytes(const Context& context) {
-  return std::min(std::size_t{8} << 30, context.memory_bytes() / 8);
-}
-constexpr std::size_t oldest_version = 91501;  // older ones want lengths beside sequences that 128 does not divide
-/// Backward of earlier ones was reported to read workspace that nobody has written (TransformerEngine#2186).
-constexpr std::size_t oldest_version_of_hopper = 91800;
-
 class DnnAttention final : public AttentionPlan {
  public:
   DnnAttention(Context& context, std::shared_ptr<Dnn> dnn, const AttentionShape& shape)
@@ -31,8 +22,7 @@ class DnnAttention final : public AttentionPlan {
 
   bool build(std::string* why) {
     const AttentionShape& s = shape();
-    const dnn::Wish wish = {.demands = {.deterministic = deterministic_},
-                            .most_workspace_bytes = most_workspace_bytes(context_)};
+    const dnn::Wish wish = {.demands = dnn::attention_demands(deterministic_, context_.memory_bytes())};
     const std::string name = s.packed().str() + " of " + std::to_string(s.heads) + " heads" +
                              (s.causal ? " causal " : " ") + std::string(to_string(s.dtype)) +
                              (deterministic_ ? " deterministic" : "");
@@ -52,7 +42,7 @@ class DnnAttention final : public AttentionPlan {
     needs.push_back({dnn::uid_row_dot, s.row_values(), DType::float32});
     if (!deterministic_) needs.push_back({dnn::uid_dq_sum, s.unpacked(), DType::float32});
     scalars.push_back({dnn::uid_one, &one_});
-    part_ = fitting_part(wish);
+    part_ = dnn::fitting_part(*dnn_->target, s, wish.demands);
     const std::int64_t count = s.batch / part_.batch * (s.kv_heads / part_.kv_heads);
     const std::shared_ptr<const dnn::ExecutionPlan> plan = find_measured(
         context_, *dnn_, "attention_backward " + name + " " + std::to_string(count) + " parts",
@@ -110,27 +100,6 @@ class DnnAttention final : public AttentionPlan {
   }
 
  private:
-  /// The whole, or where its workspace is too large the largest part that divides it and fits; else the smallest.
-  dnn::AttentionPart fitting_part(const dnn::Wish& wish) const {
-    const AttentionShape& s = shape();
-    std::vector<dnn::AttentionPart> parts = {{s.batch, s.kv_heads}};
-    const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
-      const std::int64_t heads = kv_heads < s.kv_heads ? kv_heads * s.group() : s.heads;
-      // row values of each begin 16-byte aligned
-      if (batch * heads * s.seq % 4 == 0) parts.push_back({batch, kv_heads});
-    };
-    for (std::int64_t batch = s.batch - 1; batch > 0; --batch) {
-      if (s.batch % batch == 0) add(batch, s.kv_heads);
-    }
-    for (std::int64_t kv_heads = s.kv_heads - 1; kv_heads > 0; --kv_heads) {
-      if (s.kv_heads % kv_heads == 0) add(1, kv_heads);
-    }
-    for (const dnn::AttentionPart& part : parts) {
-      const dnn::Graph graph = dnn::attention_backward_graph(*dnn_->target, s, deterministic_, part);
-      if (least_workspace_bytes(graph, wish.demands) <= wish.most_workspace_bytes) return part;
-    }
-    return parts.back();
-  }
   /// Where, in the first position of a sample, the query heads of a key head begin, or the key or value head.
   void* query(const Tensor& qkv, std::int64_t sample, std::int64_t head) const {
     return packed(qkv, sample, head * shape().group());
@@ -168,34 +137,15 @@ class DnnAttention final : public AttentionPlan {
   std::vector<dnn::Operand> operands_;
 };
 
-/// What the library is not asked for; the rest it refuses by itself.
-std::string refusal(const Context& context, const AttentionShape& s) {
-  if (!is_half(s.dtype)) return "cuDNN's fused attention takes bf16 and fp16, not " + std::string(to_string(s.dtype));
-  if (s.head_dim % 8 != 0)
-    return "cuDNN's fused attention wants a head_dim that 8 divides, not " + std::to_string(s.head_dim);
-  if (s.seq == 1) return "cuDNN's fused attention has no backward for one position";
-  if (context.architecture() < 80) return "cuDNN's fused attention wants sm_80 or later";
-  if (context.deterministic() && context.architecture() >= 100)
-    return "cuDNN's deterministic attention is for sm_80 to sm_90, this is sm_" +
-           std::to_string(context.architecture()) + ": --deterministic no has another one";
-  return {};
-}
-
 }  // namespace
 
 std::unique_ptr<AttentionPlan> make_dnn_attention(Context& context, const AttentionShape& shape, std::string* why) {
-  *why = refusal(context, shape);
+  *why = dnn::why_no_attention(shape, context.architecture(), context.deterministic());
   if (!why->empty()) return nullptr;
   std::shared_ptr<Dnn> dnn = dnn::open(context, why);
   if (!dnn) return nullptr;
-  if (dnn->library->version() < oldest_version) {
-    *why = "cuDNN " + dnn->library->version_text() + " is too old for fused attention: 9.15.1 or later";
-    return nullptr;
-  }
-  if (dnn->library->version() < oldest_version_of_hopper && context.architecture() == 90) {
-    *why = "cuDNN " + dnn->library->version_text() + " is too old for fused attention on sm_90: 9.18 or later";
-    return nullptr;
-  }
+  *why = dnn::why_too_old(*dnn->library, context.architecture());
+  if (!why->empty()) return nullptr;
   auto plan = std::make_unique<DnnAttention>(context, std::move(dnn), shape);
   if (!plan->build(why)) return nullptr;
   return plan;

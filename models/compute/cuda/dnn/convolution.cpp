@@ -15,9 +15,6 @@ namespace {
 using dnn::Graph;
 using dnn::Runner;
 
-constexpr std::size_t most_workspace_bytes = std::size_t{1} << 30;
-constexpr std::size_t most_widened_bytes = std::size_t{512} << 20;
-
 std::string name_of(const ConvolutionShape& s, const char* pass) {
   return std::string(pass) + " " + s.in().str() + " " + s.weight().str() + " stride " + s.stride.str() + " padding " +
          s.padding.str() + " " + std::string(to_string(s.dtype)) + " " + to_string(s.math);
@@ -109,7 +106,7 @@ class DnnConvolution final : public ConvolutionPlan {
   dnn::Wish wish(const ConvolutionShape& s) const {
     dnn::Demands demands = dnn::demands_of(s);
     demands.deterministic = context_.deterministic();
-    return {.demands = demands, .most_workspace_bytes = most_workspace_bytes};
+    return {.demands = demands};
   }
 
   bool build_weights(std::string* why) {
@@ -129,25 +126,16 @@ class DnnConvolution final : public ConvolutionPlan {
                                          {}, &not_added));
     if (weights_) return true;
     way_ = Way::widened;
-    part_ = s;
-    part_.dtype = DType::float32;
-    part_.math = Math::tf32;
-    while (part_.batch > 1 && (s.batch % part_.batch != 0 || widened_bytes() > most_widened_bytes)) --part_.batch;
+    part_ = dnn::widened_part(s);
     weights_ = find(part_, Op::convolution_backward_weights, why);
     return static_cast<bool>(weights_);
-  }
-  std::size_t widened_bytes() const {
-    const auto bytes = [](const Dims& dims) {
-      return dnn::aligned(static_cast<std::size_t>(dims.count()) * sizeof(float));
-    };
-    return bytes(part_.in()) + bytes(part_.out());
   }
   /// The library's workspace, and behind it our scratch.
   std::size_t weights_bytes() const {
     const std::size_t scratch = way_ == Way::direct ? 0
                                 : way_ == Way::added
                                     ? static_cast<std::size_t>(shape().weight().count()) * sizeof(float)
-                                    : widened_bytes();
+                                    : dnn::widened_bytes(part_);
     return dnn::aligned(weights_.plan().workspace_bytes()) + scratch;
   }
 

@@ -81,20 +81,6 @@ class Stopwatch {
 /// Milliseconds of one run; throws Refused where the plan is one that does not run.
 using Timer = std::function<float(const std::shared_ptr<const ExecutionPlan>&)>;
 
-/// What was wrong with candidates, each thing once.
-class Complaints {
- public:
-  void add(const std::string& text) {
-    if (text_.find(text) != std::string::npos || ++count_ > 4) return;
-    text_ += (text_.empty() ? "" : "; ") + text;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-  int count_ = 0;
-};
-
 /// As find_measured(), by `timer`; an empty one takes the first. Passes over what the library refuses; any other error
 /// is thrown: memory, the driver or the device is broken, and would be for the other engines and the next search too.
 std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& wish, const Timer& timer,
@@ -109,16 +95,10 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
     if (proposals.empty()) complaints.add(refusal);
     for (const Candidate& candidate : proposals) {
       const std::string engine = "engine " + std::to_string(candidate.engine) + " ";
-      if (const std::string wrong = why_not(candidate, wish.demands); !wrong.empty()) {
+      if (const std::string wrong = why_not(candidate, wish.demands); !wrong.empty()) {  // before it is compiled
         complaints.add(engine + wrong);
         continue;
       }
-      const auto is_too_much = [&](std::size_t bytes) {
-        if (bytes <= wish.most_workspace_bytes) return false;
-        complaints.add(engine + "wants " + std::to_string(bytes) + " bytes of workspace");
-        return true;
-      };
-      if (is_too_much(candidate.workspace_bytes)) continue;  // before it is compiled
       if (candidate.compiled_at_run_time && compiled == wish.most_compiled) continue;
       int status = 0;
       std::shared_ptr<const ExecutionPlan> plan = ExecutionPlan::make(graph.target(), candidate, &status, &refusal);
@@ -130,7 +110,10 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         complaints.add(engine + "fails: " + refusal);
         continue;
       }
-      if (is_too_much(plan->workspace_bytes())) continue;
+      if (const std::string wrong = why_not(plan->workspace_bytes(), wish.demands); !wrong.empty()) {
+        complaints.add(engine + wrong);
+        continue;
+      }
       if (!timer) return plan;
       try {
         const float milliseconds = timer(plan);

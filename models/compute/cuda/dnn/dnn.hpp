@@ -37,7 +37,6 @@ struct Need {
 
 struct Wish {
   Demands demands;
-  std::size_t most_workspace_bytes = 0;
   int most_plans = 8;  ///< that are measured
   /// Of these, how many that are compiled at run time. One takes 1.4 to 1.9 s of a processor (cuDNN 9.19 for sm_90),
   /// and all of ResNet-50's 22 gradients of weights in 16 bits have no others: a second candidate each doubles what a
@@ -53,9 +52,6 @@ struct Wish {
 std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
                                                    const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
                                                    const std::vector<Operand>& scalars, std::string* why);
-
-/// The next multiple of 256: where a part of the workspace begins.
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace dnn
 }  // namespace tw::models::cuda

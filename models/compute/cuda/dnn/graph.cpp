@@ -202,6 +202,11 @@ std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int6
   return found;
 }
 
+std::string Candidate::description() const {
+  return "engine " + std::to_string(engine) + (has(NumericalNote::tensor_core) ? ", tensor cores" : "") +
+         (compiled_at_run_time ? ", compiled at run time" : "");
+}
+
 std::string why_not(const Candidate& candidate, const Demands& demands) {
   for (const NumericalNote note : {NumericalNote::fft, NumericalNote::winograd, NumericalNote::winograd_4x4,
                                    NumericalNote::winograd_6x6, NumericalNote::winograd_13x13}) {
@@ -211,15 +216,21 @@ std::string why_not(const Candidate& candidate, const Demands& demands) {
   if (candidate.has(NumericalNote::down_convert_inputs)) return "rounds its inputs";
   if (demands.deterministic && candidate.has(NumericalNote::nondeterministic)) return "is not deterministic";
   if (!demands.tensor_cores && candidate.has(NumericalNote::tensor_core)) return "rounds float32 for tensor cores";
-  return {};
+  return why_not(candidate.workspace_bytes, demands);
+}
+
+std::string why_not(std::size_t workspace_bytes, const Demands& demands) {
+  if (workspace_bytes <= demands.most_workspace_bytes) return {};
+  return "wants " + std::to_string(workspace_bytes) + " bytes of workspace";
 }
 
 std::size_t least_workspace_bytes(const Graph& graph, const Demands& demands) {
+  const Demands of_any_size = {.deterministic = demands.deterministic, .tensor_cores = demands.tensor_cores};
   std::string why;
   for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
     std::optional<std::size_t> least;
     for (const Candidate& candidate : candidates(graph, mode, most_proposals, &why)) {
-      if (why_not(candidate, demands).empty())
+      if (why_not(candidate, of_any_size).empty())
         least = std::min(least.value_or(candidate.workspace_bytes), candidate.workspace_bytes);
     }
     if (least) return *least;
@@ -243,9 +254,7 @@ std::shared_ptr<const ExecutionPlan> ExecutionPlan::make(const Target& target, c
     return nullptr;
   }
   plan->workspace_bytes_ = static_cast<std::size_t>(plan->plan_.get<std::int64_t>(Attribute::plan_workspace_bytes));
-  plan->description_ = "engine " + std::to_string(candidate.engine);
-  if (candidate.has(NumericalNote::tensor_core)) plan->description_ += ", tensor cores";
-  if (candidate.compiled_at_run_time) plan->description_ += ", compiled at run time";
+  plan->description_ = candidate.description();
   return plan;
 }
 

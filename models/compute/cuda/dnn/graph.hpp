@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -173,6 +174,7 @@ struct Candidate {
   bool compiled_at_run_time = false;
   std::size_t workspace_bytes = 0;  ///< that its plan will want; 0 also where the library does not say so yet
   bool has(NumericalNote note) const { return notes[static_cast<std::size_t>(note)]; }
+  std::string description() const;  ///< "engine 34, tensor cores"
 };
 
 constexpr std::int64_t most_proposals = 64;  ///< that a search looks at
@@ -181,16 +183,34 @@ constexpr std::int64_t most_proposals = 64;  ///< that a search looks at
 /// where they fail.
 std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why);
 
-/// What may run: notes that an engine must not carry, or must.
+/// What may run: notes that an engine must not carry, or must, and the most that it may want.
 struct Demands {
   bool deterministic = true;
   bool tensor_cores = true;  ///< false: arithmetic of full float32
+  std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
 };
 /// Empty where the candidate obeys; else what is wrong with it. Winograd and FFT never pass: they do other arithmetic
 /// than the FLOPs that are counted, and are inexact on integers.
 std::string why_not(const Candidate& candidate, const Demands& demands);
-/// What the engine that wants least of those that obey wants; 0 where there is none, or the library does not say.
+/// Empty where a plan may want so many bytes.
+std::string why_not(std::size_t workspace_bytes, const Demands& demands);
+/// What the engine that wants least of those that obey wants, however much that is; 0 where there is none, or the
+/// library does not say.
 std::size_t least_workspace_bytes(const Graph& graph, const Demands& demands);
+
+/// What was wrong with the first few engines that a search has passed over, each once.
+class Complaints {
+ public:
+  void add(const std::string& text) {
+    if (text_.find(text) != std::string::npos || ++count_ > 4) return;
+    text_ += (text_.empty() ? "" : "; ") + text;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int count_ = 0;
+};
 
 /// A candidate made ready; runs on the handle's device. Layers of one shape share it.
 class ExecutionPlan {
@@ -199,7 +219,7 @@ class ExecutionPlan {
   static std::shared_ptr<const ExecutionPlan> make(const Target& target, const Candidate& candidate, int* status,
                                                    std::string* why);
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  const std::string& description() const { return description_; }  ///< "engine 34, tensor cores"
+  const std::string& description() const { return description_; }  ///< the candidate's
   const Target& target() const { return *target_; }
   RawDescriptor raw() const { return plan_.raw(); }
 

@@ -1,5 +1,7 @@
 #include "models/compute/cuda/dnn/graphs.hpp"
 
+#include <algorithm>
+
 namespace tw::models::cuda::dnn {
 namespace {
 
@@ -164,7 +166,23 @@ Graph added_weights_graph(const Target& target, const ConvolutionShape& shape) {
 }
 
 Demands demands_of(const ConvolutionShape& shape) {
-  return {.deterministic = true, .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32};
+  return {.deterministic = true,
+          .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32,
+          .most_workspace_bytes = std::size_t{1} << 30};
+}
+
+ConvolutionShape widened_part(const ConvolutionShape& shape) {
+  constexpr std::size_t most_bytes = std::size_t{512} << 20;
+  ConvolutionShape part = shape;
+  part.dtype = DType::float32;
+  part.math = Math::tf32;
+  while (part.batch > 1 && (shape.batch % part.batch != 0 || widened_bytes(part) > most_bytes)) --part.batch;
+  return part;
+}
+
+std::size_t widened_bytes(const ConvolutionShape& part) {
+  const auto bytes = [](const Dims& dims) { return aligned(static_cast<std::size_t>(dims.count()) * sizeof(float)); };
+  return bytes(part.in()) + bytes(part.out());
 }
 
 // ---- attention ----
@@ -241,6 +259,52 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
   }
   a.graph.finalize();
   return std::move(a.graph);
+}
+
+Demands attention_demands(bool deterministic, std::size_t memory_bytes) {
+  return {.deterministic = deterministic, .most_workspace_bytes = std::min(std::size_t{8} << 30, memory_bytes / 8)};
+}
+
+AttentionPart fitting_part(const Target& target, const AttentionShape& shape, const Demands& demands) {
+  const std::int64_t all_kv_heads = shape.key_heads();
+  std::vector<AttentionPart> parts = {{shape.batch, all_kv_heads}};
+  const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
+    // row values of each begin 16-byte aligned
+    if (batch * kv_heads * shape.group() * shape.seq % 4 == 0) parts.push_back({batch, kv_heads});
+  };
+  for (std::int64_t batch = shape.batch - 1; batch > 0; --batch) {
+    if (shape.batch % batch == 0) add(batch, all_kv_heads);
+  }
+  for (std::int64_t kv_heads = all_kv_heads - 1; kv_heads > 0; --kv_heads) {
+    if (all_kv_heads % kv_heads == 0) add(1, kv_heads);
+  }
+  for (const AttentionPart& part : parts) {
+    const Graph graph = attention_backward_graph(target, shape, demands.deterministic, part);
+    if (least_workspace_bytes(graph, demands) <= demands.most_workspace_bytes) return part;
+  }
+  return parts.back();
+}
+
+std::string why_no_attention(const AttentionShape& shape, int architecture, bool deterministic) {
+  if (!is_half(shape.dtype))
+    return "cuDNN's fused attention takes bf16 and fp16, not " + std::string(to_string(shape.dtype));
+  if (shape.head_dim % 8 != 0)
+    return "cuDNN's fused attention wants a head_dim that 8 divides, not " + std::to_string(shape.head_dim);
+  if (shape.seq == 1) return "cuDNN's fused attention has no backward for one position";
+  if (architecture < 80) return "cuDNN's fused attention wants sm_80 or later";
+  if (deterministic && architecture >= 100)
+    return "cuDNN's deterministic attention is for sm_80 to sm_90, this is sm_" + std::to_string(architecture) +
+           ": --deterministic no has another one";
+  return {};
+}
+
+std::string why_too_old(const Library& library, int architecture) {
+  if (library.version() < 91501)  // wants lengths beside sequences that 128 does not divide
+    return "cuDNN " + library.version_text() + " is too old for fused attention: 9.15.1 or later";
+  // Backward of earlier ones was reported to read workspace that nobody has written (TransformerEngine#2186).
+  if (library.version() < 91800 && architecture == 90)
+    return "cuDNN " + library.version_text() + " is too old for fused attention on sm_90: 9.18 or later";
+  return {};
 }
 
 }  // namespace tw::models::cuda::dnn

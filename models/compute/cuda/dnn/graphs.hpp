@@ -15,8 +15,13 @@ Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op 
 /// Gradient of the weights of a 16-bit convolution without a rounding to 16 bits, which the operation alone cannot:
 /// uid_sum = uid_addend + the float32 gradient. cuDNN compiles it at run time, for channels in multiples of 8.
 Graph added_weights_graph(const Target& target, const ConvolutionShape& shape);
-/// What engines of this shape must obey.
+/// What engines of this shape must obey, with at most 1 GiB of workspace.
 Demands demands_of(const ConvolutionShape& shape);
+/// Where there is no engine for that graph, the gradient is computed of inputs made float32, of this part of a 16-bit
+/// shape at once: as many images as divide the batch and take at most 512 MiB so, or one.
+ConvolutionShape widened_part(const ConvolutionShape& shape);
+/// Of the part's x and dy, each a multiple of 256.
+std::size_t widened_bytes(const ConvolutionShape& part);
 
 // ---- attention: the pattern of operations that cuDNN's fused engines know (arXiv 2307.08691); nothing of size
 // seq × seq reaches memory in forward ----
@@ -50,6 +55,20 @@ Graph attention_forward_graph(const Target& target, const AttentionShape& shape)
 Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
                                const AttentionPart& part = {});
 
+/// What engines must obey on a device with so much memory. Deterministic, backward's gradient of the probabilities
+/// takes 2 · batch · heads · seq² bytes: at most 8 GiB, and at most an eighth of the memory.
+Demands attention_demands(bool deterministic, std::size_t memory_bytes);
+/// What backward computes at once: the whole, or where its workspace is more than the demands allow the largest part
+/// that divides it and fits; else the smallest.
+AttentionPart fitting_part(const Target& target, const AttentionShape& shape, const Demands& demands);
+/// Why the library is not asked for attention on such a device ("sm_90" is 90); empty where it is. The rest it refuses
+/// by itself.
+std::string why_no_attention(const AttentionShape& shape, int architecture, bool deterministic);
+/// Why this version of the library is not asked for attention; empty where it is.
+std::string why_too_old(const Library& library, int architecture);
+
 DataType data_type(DType dtype);
+/// The next multiple of 256: where a part of the workspace begins.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace tw::models::cuda::dnn

@@ -1,0 +1,172 @@
+// Every graph that the suites ask cuDNN for, asked of the real library for GPUs that are described in files: the engine
+// that a search takes first and its workspace, or why there is none. answers/ has what it answered; a graph, a limit or
+// a suite that changes shows there. TRAINWATT_UPDATE_GOLDEN=1 rewrites it and fails the test: look at the difference
+// before it is committed. Batch norm is computed by kernels of our own, so cuDNN has no graph of it.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/compute/cuda/dnn/graphs.hpp"
+#include "tests/compute_cuda/suites/suite_shapes.hpp"
+#include "tests/embedded/device_json.hpp"
+
+namespace tw::models::cuda::dnn {
+namespace {
+
+struct Described {
+  const char *name, *json;
+};
+void PrintTo(const Described& device, std::ostream* stream) { *stream << device.name; }
+
+constexpr const char* refused = "refused: ";
+
+class CudnnSuites : public testing::TestWithParam<Described> {
+ protected:
+  using Answers = std::map<std::string, std::string>;  // by what is asked
+
+  void SetUp() override {
+    std::string why;
+    library_ = Library::open(&why);
+    if (!library_) GTEST_SKIP() << "no cuDNN: " << why;
+    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
+    nlohmann::json device = nlohmann::json::parse(GetParam().json);
+    heading_ = "cuDNN " + library_->version_text() + " for " + device["deviceName"].get<std::string>();
+    if (const auto source = device.find("source"); source != device.end()) {
+      heading_ += " (" + source->get<std::string>() + ")";
+      device.erase(source);
+    }
+    architecture_ = device["deviceVer"].get<int>() / 10;
+    memory_bytes_ = device["totalGlobalMem"].get<std::size_t>();
+    target_ = std::make_unique<Target>(library_, device.dump());
+  }
+
+  /// As a search without a timer, but engines that are compiled at run time, which takes seconds, are taken at their
+  /// word.
+  std::string answer(const Graph& graph, const Demands& demands) const {
+    Complaints complaints;
+    for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
+      std::string why;
+      const std::vector<Candidate> proposals = candidates(graph, mode, most_proposals, &why);
+      if (proposals.empty()) complaints.add(why);
+      for (const Candidate& candidate : proposals) {
+        std::string wrong = why_not(candidate, demands);
+        std::size_t bytes = candidate.workspace_bytes;
+        if (wrong.empty() && !candidate.compiled_at_run_time) {
+          int status = 0;
+          const auto plan = ExecutionPlan::make(*target_, candidate, &status, &why);
+          wrong = plan ? why_not(plan->workspace_bytes(), demands) : "fails: " + why;
+          if (plan) bytes = plan->workspace_bytes();
+        }
+        if (wrong.empty()) return candidate.description() + ", " + std::to_string(bytes) + " bytes";
+        complaints.add("engine " + std::to_string(candidate.engine) + " " + wrong);
+      }
+    }
+    std::string text = complaints.text();
+    std::ranges::replace(text, '\n', ' ');
+    return refused + text;
+  }
+
+  void ask(Answers& answers, const AttentionShape& s) const {
+    const std::string name = "attention " + test::text_of(s);
+    for (const bool deterministic : {true, false}) {
+      const std::string kind = deterministic ? "" : ", any order";
+      std::string why = why_no_attention(s, architecture_, deterministic);
+      if (why.empty()) why = why_too_old(*library_, architecture_);
+      if (!why.empty()) {
+        answers[name + kind] = "not asked: " + why;
+        continue;
+      }
+      const Demands demands = attention_demands(deterministic, memory_bytes_);
+      const AttentionPart part = fitting_part(*target_, s, demands);
+      const std::int64_t parts = s.batch / part.batch * (s.key_heads() / part.kv_heads);
+      answers[name + ", forward" + kind] = answer(attention_forward_graph(*target_, s), demands);
+      answers[name + ", backward" + kind] =
+          answer(attention_backward_graph(*target_, s, deterministic, part), demands) +
+          (parts > 1 ? ", in " + std::to_string(parts) + " parts" : "");
+    }
+  }
+
+  void ask(Answers& answers, const ConvolutionShape& s) const {
+    const std::string name = "convolution " + test::text_of(s);
+    const auto pass = [&](const ConvolutionShape& shape, Op op) {
+      return answer(convolution_graph(*target_, shape, op), demands_of(shape));
+    };
+    answers[name + ", forward"] = pass(s, Op::convolution_forward);
+    answers[name + ", input gradient"] = pass(s, Op::convolution_backward_input);
+    std::string weights;
+    if (is_half(s.dtype)) {
+      weights = answer(added_weights_graph(*target_, s), demands_of(s));
+      if (weights.starts_with(refused)) {
+        const ConvolutionShape part = widened_part(s);
+        weights = pass(part, Op::convolution_backward_weights) + ", widened to float32, " + std::to_string(part.batch) +
+                  " images at once";
+      }
+    } else {
+      weights = pass(s, Op::convolution_backward_weights);
+    }
+    answers[name + ", weight gradient"] = weights;
+  }
+
+  /// Of all suites for this device.
+  Answers ask_all() const {
+    PlannedShapes all;
+    for (const std::string& suite : test::planning_suites())
+      test::add(all, test::suite_shapes(suite, "cuda", memory_bytes_));
+    Answers answers;
+    for (const AttentionShape& shape : all.attention) ask(answers, shape);
+    for (const ConvolutionShape& shape : all.convolution) ask(answers, shape);
+    return answers;
+  }
+
+  std::shared_ptr<const Library> library_;
+  std::unique_ptr<Target> target_;
+  std::string heading_;
+  int architecture_ = 0;
+  std::size_t memory_bytes_ = 0;
+};
+
+TEST_P(CudnnSuites, answers_are_those_of_the_file) {
+  const Answers answers = ask_all();
+  const std::string path = std::string(TW_ANSWERS) + "/" + GetParam().name + ".txt";
+  if (std::getenv("TRAINWATT_UPDATE_GOLDEN")) {
+    std::ofstream file(path);
+    file << heading_ << "\n";
+    for (const auto& [asked, answer] : answers) file << asked << ": " << answer << "\n";
+    ASSERT_TRUE(file.flush()) << path;
+    FAIL() << "rewritten: " << path;
+  }
+  std::ifstream file(path);
+  std::string heading, line;
+  ASSERT_TRUE(std::getline(file, heading)) << path;
+  Answers committed;
+  while (std::getline(file, line)) committed[line.substr(0, line.find(": "))] = line.substr(line.find(": ") + 2);
+  const bool same_library = heading == heading_;
+  if (!same_library) std::cout << "the file is of " << heading << ", this is " << heading_ << "\n";
+  for (const auto& [asked, answer] : committed) {
+    const auto now = answers.find(asked);
+    if (now == answers.end()) {
+      ADD_FAILURE() << "not asked any more: " << asked;
+    } else if (same_library) {
+      EXPECT_EQ(now->second, answer) << asked;
+    } else {  // engines have other numbers; what had one still has one
+      EXPECT_FALSE(now->second.starts_with(refused) && !answer.starts_with(refused)) << asked << ": " << now->second;
+    }
+  }
+  for (const auto& [asked, answer] : answers)
+    EXPECT_TRUE(committed.contains(asked)) << "new: " << asked << ": " << answer;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CudnnSuites,
+                         testing::Values(Described{"h100_sxm", embedded::h100_sxm},
+                                         Described{"h200_sxm", embedded::h200_sxm},
+                                         Described{"b200_sxm", embedded::b200_sxm}),
+                         [](const testing::TestParamInfo<Described>& device) { return device.param.name; });
+
+}  // namespace
+}  // namespace tw::models::cuda::dnn
