@@ -275,7 +275,8 @@ EvaluationResult Trainer::Impl::evaluate(Split split, std::uint64_t sample) {
   float loss = 0;
   std::int32_t correct = 0;
   device.copy_to_host(*stream, &loss, batch.loss.data, sizeof loss);
-  device.copy_to_host(*stream, &correct, batch.correct.data, sizeof correct);
+  if (!has_values(config.network.data().kind))
+    device.copy_to_host(*stream, &correct, batch.correct.data, sizeof correct);
   stream->synchronize();
   return {static_cast<double>(loss), correct,
           SyntheticData::predictions(config.network, config.micro_batch, config.seq_len)};

@@ -149,11 +149,14 @@ struct AveragePoolForward {     // mean over windows, or over the whole image; p
                                 // of the whole image: T (batch, channels)
   PerAxis kernel = 0;           ///< 0: the whole image, without stride and padding
   PerAxis stride = 1, padding = 0;
+  bool sum = false;             ///< the sum over windows in place of their mean; not of the whole image
 };
-struct AveragePoolBackward {
+struct AveragePoolBackward {    // with `sum` and stride = kernel this is nearest upsampling of dy by the kernel's extents,
+                                // and forward, likewise, its gradient
   Tensor dy;                    // T, as y
   Tensor dx;                    // T (batch, height, width, channels); overwritten
   PerAxis kernel = 0, stride = 1, padding = 0;  ///< as in forward
+  bool sum = false;             ///< as in forward
 };
 struct CopyChannels {           // y[.., to + c] = x[.., from + c] for c in [0, count): joins tensors along their
                                 // channels (one call for each), and splits them
@@ -221,6 +224,22 @@ struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z,
   Tensor loss;                  // float32 (1): overwritten
   Tensor correct;               // int32 (1); optional: rows with target 1 and z > 0, or 0 and z ≤ 0; overwritten
   Tensor d_logits;              // T (rows): (sigmoid(z) − target)/rows; absent: loss only. May alias logits
+};
+struct MeanSquaredError {       // loss = mean over all elements of (prediction − target)²
+  Tensor predictions;           // T
+  Tensor targets;               // float32, as predictions
+  Tensor loss;                  // float32 (1): overwritten
+  Tensor d_predictions;         // T: 2·(prediction − target)/elements; absent: loss only. May alias predictions
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_predictions is that of scalars->loss_scale × loss
+};
+struct AddBias {                // y[.., c] = x[.., c] + bias[c]
+  Tensor x, y;                  // T (…, channels), equal extents; y may alias x
+  Tensor bias;                  // T (channels)
+};
+struct BiasBackward {           // d_bias[c] = Σ dy[.., c]
+  Tensor dy;                    // T (…, channels)
+  Tensor d_bias;                // float32 (channels)
+  bool accumulate = false;      ///< d_bias: += instead of =
 };
 struct ActivationForward {      // y = act(x)
   Tensor x, y;                  // T, equal extents; y may alias x

@@ -54,6 +54,8 @@ std::string extents(const Arguments& a) {
     return a.x.dims.str();
   else if constexpr (requires { a.logits; })
     return a.logits.dims.str();
+  else if constexpr (requires { a.predictions; })
+    return a.predictions.dims.str();
   else if constexpr (requires { a.dy; })
     return a.dy.dims.str();
   else if constexpr (requires { a.inputs; })

@@ -33,6 +33,7 @@ struct Operation {
     linear,
     convolution,
     transposed_convolution,
+    upsample,
     batch_norm,
     layer_norm,
     rms_norm,
@@ -45,22 +46,24 @@ struct Operation {
     attention,
     add,
     concatenation,
-    loss
+    loss,
+    squared_error
   };
   enum class Function { relu, gelu, tanh };
   Kind kind = Kind::linear;
-  std::string name;         ///< of what it makes and, with a suffix, of its parameters
-  std::string pointer;      ///< JSON pointer of its layer
-  std::vector<int> inputs;  ///< places in the list, or network_input
-  Extent out;               ///< of a loss: channels are the classes
-  Product::PerAxis kernel = 1, stride = 1, padding = 0;
-  int groups = 1;               ///< of a convolution
-  int heads = 1, kv_heads = 1;  ///< attention, and the linear operation in front of it
+  std::string name;                                      ///< of what it makes and, with a suffix, of its parameters
+  std::string pointer;                                   ///< JSON pointer of its layer
+  std::vector<int> inputs;                               ///< places in the list, or network_input
+  Extent out;                                            ///< of a loss: channels are the classes
+  Product::PerAxis kernel = 1, stride = 1, padding = 0;  ///< kernel: of an upsampling, its factor
+  int groups = 1;                                        ///< of a convolution
+  int heads = 1, kv_heads = 1;                           ///< attention, and the linear operation in front of it
   bool causal = false, bias = false, relu = false;
   Function function = Function::relu;
   float epsilon = 1e-5f, label_smoothing = 0;
   std::int64_t rows = 0, positions = 0;  ///< embedding: of its tables; 0 positions: none
   bool is_view() const { return kind == Kind::flatten; }
+  bool is_loss() const { return kind == Kind::loss || kind == Kind::squared_error; }
 };
 
 struct CustomDescription {
