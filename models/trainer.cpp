@@ -251,6 +251,7 @@ void Trainer::Impl::update() {
   const auto work = [this] {
     optimizer.update(*stream);
     for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
+    optimizer.update_loss_scale(*stream);
     executor->refresh();
   };
   if (!uses_graphs()) {

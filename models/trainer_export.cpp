@@ -89,6 +89,14 @@ Buffer Trainer::Impl::table_gradients(float scale) {
   return memory;
 }
 
+double Trainer::Impl::loss_scale() {
+  if (!scales_loss(config.precision)) return 1;
+  StepScalars step;
+  device.copy_to_host(*stream, &step, optimizer.device_scalars(), sizeof step);
+  stream->synchronize();
+  return static_cast<double>(step.loss_scale);
+}
+
 // The global batch of the coming step, in sample order; every rank can make it.
 std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   const DataDescription data = config.network.data();
@@ -259,7 +267,7 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
     }
   }
   impl.gradients(sync);
-  save("gradients.safetensors", ExportKind::gradient, scale);
+  save("gradients.safetensors", ExportKind::gradient, scale / impl.loss_scale());
   if (writer && impl.config.network.shape->has_relu() && why_no_relu_sides().empty()) {
     write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
   }

@@ -249,9 +249,6 @@ bool has_products(const NetworkDescription& network, Product::Kind kind);
 /// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
 std::string why_no_fp8(const NetworkDescription& network);
 
-/// Why this network is not trained in fp16, which scales the loss; empty where it is.
-std::string why_no_fp16(const NetworkDescription& network);
-
 /// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
 /// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,
 /// 1, seq_len).

@@ -215,7 +215,8 @@ struct InteractionForward {     // of features z_0 = dense, z_f = the bag at pla
 struct InteractionBackward {
   Tensor dy;                    // T, as y
   Tensor dense, bags, places;   // as in forward
-  Tensor d_dense;               // T (batch, width)
+  Tensor d_dense;               // T (batch, width); NaN for a sample with an inf or NaN in its d_bags: so it is found in
+                                // the gradients of the layers in front of `dense`, which all ranks sum
   Tensor d_bags;                // T, as bags; slots that are no feature's place are left as they are
 };
 struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z, for logits z
@@ -224,6 +225,7 @@ struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z,
   Tensor loss;                  // float32 (1): overwritten
   Tensor correct;               // int32 (1); optional: rows with target 1 and z > 0, or 0 and z ≤ 0; overwritten
   Tensor d_logits;              // T (rows): (sigmoid(z) − target)/rows; absent: loss only. May alias logits
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_logits is that of scalars->loss_scale × loss
 };
 struct MeanSquaredError {       // loss = mean over all elements of (prediction − target)²
   Tensor predictions;           // T

@@ -251,6 +251,7 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   tally.repeat(static_cast<double>(accumulate) / static_cast<double>(kept));
   for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
   tally.repeat(1);
+  optimizer.update_loss_scale(*stream);
   executor.refresh();
   return tally.rows();
 }
