@@ -26,7 +26,7 @@ struct Extent {
 constexpr int network_input = -1;
 
 /// One step of the network. Operation i reads what earlier ones make. A layer of the file is one of them, attention
-/// three.
+/// three. The kernel of an upsampling is its factor.
 struct Operation {
   enum class Kind {
     embedding,
@@ -51,13 +51,13 @@ struct Operation {
   };
   enum class Function { relu, gelu, tanh };
   Kind kind = Kind::linear;
-  std::string name;                                      ///< of what it makes and, with a suffix, of its parameters
-  std::string pointer;                                   ///< JSON pointer of its layer
-  std::vector<int> inputs;                               ///< places in the list, or network_input
-  Extent out;                                            ///< of a loss: channels are the classes
-  Product::PerAxis kernel = 1, stride = 1, padding = 0;  ///< kernel: of an upsampling, its factor
-  int groups = 1;                                        ///< of a convolution
-  int heads = 1, kv_heads = 1;                           ///< attention, and the linear operation in front of it
+  std::string name;         ///< of what it makes and, with a suffix, of its parameters
+  std::string pointer;      ///< JSON pointer of its layer
+  std::vector<int> inputs;  ///< places in the list, or network_input
+  Extent out;               ///< of a loss: channels are the classes
+  Product::PerAxis kernel = 1, stride = 1, padding = 0;
+  int groups = 1;               ///< of a convolution
+  int heads = 1, kv_heads = 1;  ///< attention, and the linear operation in front of it
   bool causal = false, bias = false, relu = false;
   Function function = Function::relu;
   float epsilon = 1e-5f, label_smoothing = 0;
