@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(most_threads)
   a.load_features(i, z);
   for (Index pair = threadIdx.x; pair < pairs; pair += blockDim.x) d_pairs[pair] = to_float(of_sample[a.width + pair]);
   __syncthreads();
-  float poison = 0;  // NaN where a value of d_bags, as stored, is not finite
+  bool overflows = false;  // a value of d_bags, as stored
   for (Index k = threadIdx.x; k < (a.features + 1) * a.width; k += blockDim.x) {
     const Index feature = k / a.width, column = k % a.width;
     float sum = feature == 0 ? to_float(of_sample[column]) : 0.0f;
@@ -181,12 +181,12 @@ __global__ void __launch_bounds__(most_threads)
       d_dense[i * a.width + column] = stored;
     } else {
       d_bags[a.bag(i, feature - 1) + column] = stored;
-      poison += to_float(stored) - to_float(stored);
+      overflows = overflows || to_float(stored) - to_float(stored) != 0.0f;  // inf − inf and NaN − NaN are NaN
     }
   }
   __syncthreads();  // d_dense of the sample is written
-  if (poison == 0.0f) return;
-  for (Index column = 0; column < a.width; ++column) d_dense[i * a.width + column] = from_float<T>(poison);
+  if (!overflows) return;
+  for (Index column = 0; column < a.width; ++column) d_dense[i * a.width + column] = from_float<T>(NAN);
 }
 
 template <class T, class Args>
