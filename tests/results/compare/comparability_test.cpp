@@ -134,6 +134,10 @@ struct Case {
 const Case cases[] = {
     {"global batch", true, [](SystemInput& s) { s.runs[0].records[0].workload.global_batch = 128; }},
     {"precision", true, [](SystemInput& s) { s.runs[0].records[0].workload.precision = "float32"; }},
+    {"precision of summed gradients", true,
+     [](SystemInput& s) {
+       s.runs[0].records[0].execution = Execution{StepMode::eager, false, "mpi", "host memory", std::nullopt, 0, true, "bf16"};
+     }},
     {"workload", true,
      [](SystemInput& s) { s.runs[0].records[0].workload.seq_len = 64, s.runs[0].records[0].workload.hash = "other"; }},
     {"workload hash", true, [](SystemInput& s) { s.runs[0].records[0].workload.hash = "other"; }},
