@@ -253,7 +253,8 @@ TEST(BucketerOverRanks, SumsInBf16WithinItsRounding) {
     EXPECT_LT(rounded, count / 100) << "one rank sums nothing, and rounds nothing";
   }
   EXPECT_TRUE(values.intact());
-  const std::string bytes(reinterpret_cast<const char*>(values.data()), static_cast<std::size_t>(count) * sizeof(float));
+  const std::string bytes(reinterpret_cast<const char*>(values.data()),
+                          static_cast<std::size_t>(count) * sizeof(float));
   for (const std::string& other : test_job().gather(bytes)) EXPECT_TRUE(other == bytes) << "the ranks' bits differ";
 }
 
