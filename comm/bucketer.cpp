@@ -15,7 +15,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 }  // namespace
 
 Bucketer::Bucketer(Communicator& communicator, models::Device& device, std::int64_t bucket_bytes, Start start,
-                   const std::string& collective)
+                   const std::string& collective, models::DType reduce)
     : collective_(create_collective(collective, communicator, device)),
       side_(communicator.side_stream()),
       bucket_bytes_(bucket_bytes),
@@ -26,6 +26,11 @@ Bucketer::Bucketer(Communicator& communicator, models::Device& device, std::int6
   if (bucket_bytes < element_bytes)
     throw models::Error(models::Failure::usage, "a gradient bucket of " + text(bucket_bytes) +
                                                     " bytes holds nothing; " + text(element_bytes) + " is the least");
+  if (reduce != models::DType::float32 && reduce != models::DType::bf16)
+    throw models::Error(models::Failure::usage,
+                        "gradients are summed in float32 or bf16, not " + std::string(models::to_string(reduce)));
+  if (reduce == models::DType::bf16 && communicator.size() > 1)
+    collective_ = in_bf16(std::move(collective_), device, bucket_bytes_);
 }
 
 std::int64_t Bucketer::piece_bytes() const {

@@ -26,11 +26,13 @@ class Bucketer {
   /// backward, so that at_finish is their faster choice; those beside the computation start when_full.
   enum class Start : std::uint8_t { by_communicator, at_finish, when_full };
 
-  /// Sums by the named one of collectives(), or for "" by the default. Throws Error{usage} for a bucket size below one
-  /// element and for an unknown name. The communicator and the device, whose memory the buffer is, must outlive the
+  /// Sums by the named one of collectives(), or for "" by the default; in bf16 (in_bf16()) if `reduce` is that and
+  /// there are several ranks. Throws Error{usage} for a bucket size below one element, another `reduce` than float32
+  /// and bf16, and an unknown name. The communicator and the device, whose memory the buffer is, must outlive the
   /// bucketer.
   Bucketer(Communicator& communicator, models::Device& device, std::int64_t bucket_bytes = default_bucket_bytes,
-           Start start = Start::by_communicator, const std::string& collective = {});
+           Start start = Start::by_communicator, const std::string& collective = {},
+           models::DType reduce = models::DType::float32);
 
   /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} if ranges skip, overlap,
   /// leave the buffer, or the buffer is another one than before.

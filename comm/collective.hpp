@@ -13,8 +13,8 @@ namespace tw::comm {
 class Collective {
  public:
   virtual ~Collective() = default;
-  /// Leaves the sum over all ranks in `values` (float32, any count), in place. Enqueued on the stream; calls follow one
-  /// another on one stream, with the same counts on all ranks.
+  /// Leaves the sum over all ranks in `values` (any count; float32, or bf16 under in_bf16()), in place. Enqueued on the
+  /// stream; calls follow one another on one stream, with the same counts on all ranks.
   virtual void sum(models::Stream& stream, const models::Tensor& values) = 0;
 };
 
@@ -32,5 +32,11 @@ const std::vector<CollectiveKind>& collectives();
 /// memory is summed; it and the communicator must outlive the result.
 std::unique_ptr<Collective> create_collective(const std::string& name, Communicator& communicator,
                                               models::Device& device);
+
+/// Sums float32 values by `inner` in bf16, which halves the bytes that ranks exchange: rounds them to bf16, sums these,
+/// and widens the sums in place. Values are summed in pieces of at most `piece_bytes` of float32, for which it holds
+/// half as many bytes of device memory from its first use on.
+std::unique_ptr<Collective> in_bf16(std::unique_ptr<Collective> inner, models::Device& device,
+                                    std::int64_t piece_bytes);
 
 }  // namespace tw::comm

@@ -68,7 +68,8 @@ std::string export_one_step(comm::Job& job, models::Device& device, const RunPla
   models::Trainer trainer(device, trainer_config(point, plan, job.rank()));
   const std::unique_ptr<comm::Communicator> communicator = comm::create_communicator(comm, job, device);
   trainer.connect(*communicator);
-  comm::Bucketer bucketer(*communicator, device);
+  comm::Bucketer bucketer(*communicator, device, comm::Bucketer::default_bucket_bytes,
+                          comm::Bucketer::Start::by_communicator, {}, reduce_type(plan));
   models::GradientSync sync;
   sync.ready = [&](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {
     bucketer.ready(stream, gradients, range.begin, range.end);

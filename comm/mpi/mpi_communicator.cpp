@@ -1,9 +1,10 @@
 // Collectives over host memory through MPI.
 //
 // Everything goes in pieces: Open MPI 4.1.4's all-reduce between two ranks of one host reaches 6-7 GB/s from 256 KiB to
-// 16 MiB and 2 GB/s from 64 MiB up; counts stay far from INT_MAX, and scratch memory stays small. bf16 sums are made in
-// float32: a piece is widened, reduced, and rounded once. The order of summation depends on rank count and element
-// count alone, so that repeated runs agree bit by bit; all ranks get the same bits.
+// 16 MiB and 2 GB/s from 64 MiB up; counts stay far from INT_MAX, and scratch memory stays small. bf16 values travel as
+// bf16 and are summed in float32: each rank receives one block of all ranks' values, sums it and rounds once. The order
+// of summation depends on rank count and element count alone, so that repeated runs agree bit by bit; all ranks get the
+// same bits.
 #if __has_include(<mpi-ext.h>)
 #include <mpi.h>
 // Needs mpi.h before it.
@@ -25,13 +26,6 @@ namespace {
 
 MPI_Op operation(Reduction reduction) { return reduction == Reduction::sum ? MPI_SUM : MPI_MAX; }
 MPI_Datatype datatype(models::DType dtype) { return dtype == models::DType::bf16 ? MPI_UINT16_T : MPI_FLOAT; }
-
-void widen(const models::bf16* from, float* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = models::to_float(from[i]);
-}
-void narrow(const float* from, models::bf16* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = models::to_bf16(from[i]);
-}
 
 /// `count` elements that repeat every `stride` elements: a piece of each rank's block.
 class BlockType {
@@ -78,12 +72,16 @@ class MpiCommunicator : public Communicator {
       if (values.dtype == models::DType::float32) {
         TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.as<float>() + begin, static_cast<int>(count), MPI_FLOAT,
                              operation(reduction), comm_));
-      } else {
-        float* wide = scratch(0, count);
-        widen(values.as<models::bf16>() + begin, wide, count);
-        TW_MPI(MPI_Allreduce(MPI_IN_PLACE, wide, static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
-        narrow(wide, values.as<models::bf16>() + begin, count);
+        return;
       }
+      const std::int64_t n = (count + size_ - 1) / size_;  // of a rank's block; the last ones may be padded
+      models::bf16* const piece = values.as<models::bf16>() + begin;
+      models::bf16* const blocks = scratch(packed_, n * size_);
+      std::fill(std::copy_n(piece, count, blocks), blocks + n * size_, models::bf16{});
+      models::bf16* const block = scratch(block_, n);
+      reduce_blocks(blocks, block, n, reduction);
+      TW_MPI(MPI_Allgather(block, static_cast<int>(n), MPI_UINT16_T, blocks, static_cast<int>(n), MPI_UINT16_T, comm_));
+      std::copy_n(blocks, count, piece);
     });
   }
 
@@ -92,25 +90,20 @@ class MpiCommunicator : public Communicator {
     check_blocks(input, output, size_, 1, "reduce_scatter");
     stream.synchronize();
     const std::int64_t n = output.count();
-    const std::int64_t piece = std::max<std::int64_t>(1, all_reduce_piece / size_);
-    const bool whole =
-        n <= piece && input.dtype == models::DType::float32;  // then the input is laid out as MPI wants it
-    for_pieces(n, piece, [&](std::int64_t begin, std::int64_t count) {
-      const float* source = input.as<float>();
-      if (!whole) {
-        float* packed = scratch(0, count * size_);
-        for (int r = 0; r < size_; ++r) {
-          const std::int64_t from = r * n + begin;
-          if (input.dtype == models::DType::float32)
-            std::memcpy(packed + r * count, input.as<float>() + from, static_cast<std::size_t>(count) * sizeof(float));
-          else
-            widen(input.as<models::bf16>() + from, packed + r * count, count);
-        }
-        source = packed;
-      }
-      float* sink = output.dtype == models::DType::float32 ? output.as<float>() + begin : scratch(1, count);
-      TW_MPI(MPI_Reduce_scatter_block(source, sink, static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
-      if (output.dtype == models::DType::bf16) narrow(sink, output.as<models::bf16>() + begin, count);
+    const std::int64_t most = std::max<std::int64_t>(1, all_reduce_piece / size_);
+    for_pieces(n, most, [&](std::int64_t begin, std::int64_t count) {
+      // The piece of each rank's block, one behind the other; the whole input is laid out like that.
+      const auto packed = [&](const auto* from, auto& memory) {
+        if (count == n) return from;
+        auto* const to = scratch(memory, count * size_);
+        for (int r = 0; r < size_; ++r) std::copy_n(from + r * n + begin, count, to + r * count);
+        return static_cast<decltype(from)>(to);
+      };
+      if (input.dtype == models::DType::bf16)
+        reduce_blocks(packed(input.as<models::bf16>(), packed_), output.as<models::bf16>() + begin, count, reduction);
+      else
+        TW_MPI(MPI_Reduce_scatter_block(packed(input.as<float>(), wide_), output.as<float>() + begin,
+                                        static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
     });
   }
 
@@ -183,16 +176,33 @@ class MpiCommunicator : public Communicator {
                  call(static_cast<char*>(values.data) + begin, static_cast<int>(bytes));
                });
   }
+  /// `result` (n): this rank's block of `blocks` (size × n), reduced over the ranks in their order.
+  void reduce_blocks(const models::bf16* blocks, models::bf16* result, std::int64_t n, Reduction reduction) {
+    models::bf16* const received = scratch(received_, n * size_);
+    const int count = static_cast<int>(n);
+    TW_MPI(MPI_Alltoall(blocks, count, MPI_UINT16_T, received, count, MPI_UINT16_T, comm_));
+    float* const wide = scratch(wide_, n);
+    for (std::int64_t i = 0; i < n; ++i) wide[i] = models::to_float(received[i]);
+    for (int r = 1; r < size_; ++r) {
+      const models::bf16* const theirs = received + r * n;
+      if (reduction == Reduction::sum)
+        for (std::int64_t i = 0; i < n; ++i) wide[i] += models::to_float(theirs[i]);
+      else
+        for (std::int64_t i = 0; i < n; ++i) wide[i] = std::max(wide[i], models::to_float(theirs[i]));
+    }
+    for (std::int64_t i = 0; i < n; ++i) result[i] = models::to_bf16(wide[i]);
+  }
   /// Grows on first use to at most one piece, then stays.
-  float* scratch(int which, std::int64_t count) {
-    std::vector<float>& buffer = scratch_[which];
-    if (buffer.size() < static_cast<std::size_t>(count)) buffer.resize(static_cast<std::size_t>(count));
-    return buffer.data();
+  template <class T>
+  static T* scratch(std::vector<T>& memory, std::int64_t count) {
+    if (memory.size() < static_cast<std::size_t>(count)) memory.resize(static_cast<std::size_t>(count));
+    return memory.data();
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::vector<float> scratch_[2];
+  std::vector<float> wide_;
+  std::vector<models::bf16> packed_, received_, block_;
 };
 
 /// Whether this MPI was built to read device memory, and says at run time that it does (Open MPI's extension).

@@ -73,7 +73,7 @@ class StagedCommunicator : public Communicator {
     up(stream, staged, output);
   }
   bool copies_directly() const { return direct_ != DirectMemory::none; }
-  // bf16 is widened by the host.
+  // bf16 is summed by the host.
   bool reduces_directly(const models::Tensor& values) const {
     return copies_directly() && values.dtype == models::DType::float32;
   }

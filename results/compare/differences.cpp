@@ -263,6 +263,11 @@ std::vector<Difference> record_differences(const Record& reference, const Record
     found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
                 fmt::format("{} in step {}", text::significant(pair->b), pair->step),
                 "the same weights and data give the same first losses: one of the two did not train what it states");
+  const auto reduction = [](const Record& r) {  // reports from before there was a choice: float32
+    return r.execution ? r.execution->reduce_precision.value_or("float32") : "float32";
+  };
+  found.block("precision of summed gradients", reduction(reference), reduction(system),
+              "bf16 halves the bytes that ranks exchange, and rounds their gradients");
   found.note("device", a.device, b.device);
   found.note("split of the batch", split(a), split(b));
   found.note("threads of a rank", std::to_string(a.threads_per_rank), std::to_string(b.threads_per_rank));

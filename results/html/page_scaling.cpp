@@ -173,7 +173,8 @@ void add_communication(Section& section, const Group& group, const std::vector<F
       const double percent = step > 0 ? 100 * *seconds / step : 0;
       const std::string share = significant(percent) + " %";
       const std::optional<Execution>& how = place.record->execution;
-      const std::string way = how ? how->communicator + (how->route.empty() ? "" : ", " + how->route) : "not recorded";
+      std::string way = how ? how->communicator + (how->route.empty() ? "" : ", " + how->route) : "not recorded";
+      if (how && how->reduce_precision.value_or("float32") != "float32") way += ", in " + *how->reduce_precision;
       const Words ranks = number(fmt::format("{:.0f}", ranks_of(place)));
       set.data.emplace_back(ranks_of(place), 1e3 * *seconds,
                             fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way));

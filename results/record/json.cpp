@@ -48,7 +48,7 @@ DESCRIBE(JobPrices, hour_price, kwh_price)
 DESCRIBE(ToTarget, time_s, steps, samples, energy_j, reason, cost, cost_of_runs, cost_scope, cost_reason)
 DESCRIBE(LossScaling, final_scale, skipped_steps)
 DESCRIBE(Execution, step_mode, recompute, communicator, route, loss_scaling, recomputed_layers, deterministic,
-         implementations)
+         reduce_precision, implementations)
 DESCRIBE(GpuUse, gpus, utilisation, sm_active, memory_used_bytes, memory_bytes, reason)
 DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason)
 DESCRIBE(MicroBatchSearch, trials, chosen, stopped_by)

@@ -224,6 +224,8 @@ struct Execution {
   /// False: two runs may differ in the last bits. On a GPU sums could be in any order; on the CPU the library's
   /// implementations were chosen by timing. Absent likewise.
   std::optional<bool> deterministic{};
+  /// In which the ranks summed gradients: "float32", "bf16". Absent likewise, and with one rank.
+  std::optional<std::string> reduce_precision{};
   /// By product ("qkv"), those chosen on all ranks, each once: the forward pass, the two of backward. Absent likewise,
   /// and of devices that choose nothing.
   std::optional<std::map<std::string, std::vector<std::string>>> implementations{};

@@ -49,9 +49,10 @@ inline std::string execution(const Execution& e) {
                                  : e.recomputed_layers ? fmt::format(", activations of the first {} recomputed",
                                                                      count(*e.recomputed_layers, "layer"))
                                                        : ", activations recomputed";
-  std::string text =
-      fmt::format("{}{}, gradients by {} ({})", e.step_mode == StepMode::graph ? "recorded as graphs" : "call by call",
-                  recomputed, e.communicator, e.route);
+  std::string text = fmt::format(
+      "{}{}, gradients{} by {} ({})", e.step_mode == StepMode::graph ? "recorded as graphs" : "call by call",
+      recomputed, e.reduce_precision.value_or("float32") == "float32" ? "" : " in " + *e.reduce_precision,
+      e.communicator, e.route);
   if (e.deterministic == false) text += ", last bits may differ between runs";
   if (e.loss_scaling)
     text += fmt::format(", loss scale {:g} at the end, {} skipped", e.loss_scaling->final_scale,

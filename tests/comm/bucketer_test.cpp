@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -211,6 +213,58 @@ TEST(BucketerOverRanks, LeavesTheSumOnEveryRank) {
     EXPECT_EQ(wrong, 0);
     EXPECT_TRUE(values.intact());
   }
+}
+
+/// Normally distributed, of one rank.
+std::vector<float> normals(std::int64_t count, int rank) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Each value is rounded to bf16 before it is summed, and the sum once more: u = 2⁻⁸ of each.
+TEST(BucketerOverRanks, SumsInBf16WithinItsRounding) {
+  const auto comm = create_communicator("", test_job(), host_device());
+  HostStream stream;
+  const std::int64_t count = (1 << 20) + 12345;  // several pieces and buckets, with a rest
+  std::vector<std::vector<float>> of_rank;
+  for (int rank = 0; rank < comm->size(); ++rank) of_rank.push_back(normals(count, rank));
+  Guarded<float> values(count, -1);
+  std::copy_n(of_rank[static_cast<std::size_t>(comm->rank())].data(), count, values.data());
+  Bucketer bucketer(*comm, host_device(), 1 << 20, Bucketer::Start::by_communicator, {}, DType::bf16);
+  bucketer.finish(stream, values.tensor());
+  std::int64_t wrong = 0, rounded = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    double sum = 0, magnitudes = 0;
+    for (const std::vector<float>& its : of_rank) {
+      sum += static_cast<double>(its[static_cast<std::size_t>(i)]);
+      magnitudes += std::fabs(static_cast<double>(its[static_cast<std::size_t>(i)]));
+    }
+    const double u = unit_roundoff(DType::bf16), error = std::fabs(static_cast<double>(values[i]) - sum);
+    wrong += error > (2 * u + u * u) * magnitudes;
+    rounded += to_float(to_bf16(values[i])) == values[i];
+  }
+  EXPECT_EQ(wrong, 0);
+  if (comm->size() > 1) {
+    EXPECT_EQ(rounded, count) << "every sum is a bf16";
+  } else {
+    EXPECT_LT(rounded, count / 100) << "one rank sums nothing, and rounds nothing";
+  }
+  EXPECT_TRUE(values.intact());
+  const std::string bytes(reinterpret_cast<const char*>(values.data()),
+                          static_cast<std::size_t>(count) * sizeof(float));
+  for (const std::string& other : test_job().gather(bytes)) EXPECT_TRUE(other == bytes) << "the ranks' bits differ";
+}
+
+TEST(Bucketer, SumsInFloat32AndBf16Alone) {
+  Recorder recorder;
+  const auto made = [&](DType reduce) {
+    return Bucketer(recorder, host_device(), 400, Bucketer::Start::at_finish, {}, reduce);
+  };
+  EXPECT_NO_THROW(made(DType::bf16));
+  for (const DType reduce : {DType::fp16, DType::int32}) EXPECT_THROW(made(reduce), Error);
 }
 
 }  // namespace

@@ -45,6 +45,27 @@ TEST(Algorithms, AllLeaveTheSumOnEveryRank) {
   }
 }
 
+TEST(Algorithms, AllSumInBf16) {
+  const auto comm = tested_communicator();
+  HostStream stream;
+  for (const CollectiveKind& kind : collectives()) {
+    const auto collective = in_bf16(create_collective(kind.name, *comm, tested_device()), tested_device(), 40 * 4);
+    for (const std::int64_t count : {std::int64_t{7}, std::int64_t{0}, std::int64_t{1021}, std::int64_t{12}}) {
+      Guarded<float> values(count, -1);
+      for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>((i * 7 + comm->rank() * 13) % 31);
+      collective->sum(stream, values.tensor());
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        float expected = 0;  // at most 4 × 30, which bf16 holds exactly
+        for (int r = 0; r < comm->size(); ++r) expected += static_cast<float>((i * 7 + r * 13) % 31);
+        wrong += values[i] != expected;
+      }
+      EXPECT_EQ(wrong, 0) << kind.name << " of " << count;
+      EXPECT_TRUE(values.intact()) << kind.name << " of " << count;
+    }
+  }
+}
+
 TEST(Algorithms, TheBucketerSumsByTheNamedOne) {
   const auto comm = tested_communicator();
   HostStream stream;

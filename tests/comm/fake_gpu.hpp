@@ -43,11 +43,10 @@ class FakeGpu : public models::reference::ReferenceDevice {
   void free(void* data) noexcept override { ReferenceDevice::free(opened(data)); }
   /// As its kernels do, which a collective algorithm may use.
   void do_add(models::Stream& stream, const models::Add& args) override {
-    const auto seen = [this](models::Tensor tensor) {
-      tensor.data = opened(tensor.data);
-      return tensor;
-    };
     ReferenceDevice::do_add(stream, {seen(args.a), seen(args.b), seen(args.y)});
+  }
+  void do_cast(models::Stream& stream, const models::Cast& args) override {
+    ReferenceDevice::do_cast(stream, {seen(args.x), seen(args.y)});
   }
   std::unique_ptr<models::Stream> create_stream() override { return std::make_unique<HostStream>(); }
   /// The last urgent stream that was asked for.
@@ -66,6 +65,10 @@ class FakeGpu : public models::reference::ReferenceDevice {
     return is_vault_ ? reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data) - vault_offset) : data;
   }
 
+  models::Tensor seen(models::Tensor tensor) const {
+    tensor.data = opened(tensor.data);
+    return tensor;
+  }
   void* closed(void* data) const {
     return is_vault_ ? reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) + vault_offset) : data;
   }

@@ -99,6 +99,35 @@ class SameBitsBf16(Deterministic):
         self.check("resnet-tiny", "bf16", 1)
 
 
+class GradientsInBf16(Steps):
+    def check(self, model):
+        options = ("--deterministic", "yes")
+        float32 = self.losses(model, 2, 2, options=options)
+        self.assertEqual(self.record["execution"]["reduce_precision"], "float32")
+        reference = self.last / "report.json"
+        bf16 = self.losses(model, 2, 2, options=options + ("--reduce-precision", "bf16"))
+        self.assertEqual(self.record["execution"]["reduce_precision"], "bf16")
+        self.assertEqual(bf16[0], float32[0], "the first loss is from before any gradient")
+        self.assertNotEqual(bf16, float32)
+        # Gradients differ by at most 2 · 2⁻⁸ of the ranks' own, and the updates, which follow them, change a loss by less
+        # than itself.
+        for step, (a, b) in enumerate(zip(float32, bf16)):
+            self.assertLess(abs(a - b) / abs(a), 2 ** -8, f"step {step}: {a} and {b}")
+        shown = " ".join(tool("show", self.last / "report.json").stdout.split())
+        self.assertIn("gradients in bf16 by mpi", shown)
+        compared = " ".join(tool("compare", reference, self.last / "report.json").stdout.split())
+        self.assertIn("precision of summed gradients", compared)
+        self.assertEqual(self.losses(model, 1, 4, options=options + ("--reduce-precision", "bf16")),
+                         self.losses(model, 1, 4, options=options), "one rank sums nothing")
+        self.assertIsNone(self.record["execution"]["reduce_precision"])
+
+    def test_transformer(self):
+        self.check("gpt2-tiny")
+
+    def test_cnn(self):
+        self.check("resnet-tiny")
+
+
 class HowStepsAreRun(Steps):
     def test_is_recorded_and_changes_no_loss(self):
         plain = self.losses("gpt2-tiny", 1, 4)
@@ -107,14 +136,14 @@ class HowStepsAreRun(Steps):
         self.assertTrue(all(names and all(names) for names in chosen.values()), chosen)
         self.assertEqual(self.record["execution"], {"step_mode": "eager", "recompute": False, "communicator": "self",
                                                     "route": "one rank", "loss_scaling": None, "recomputed_layers": 0,
-                                                    "deterministic": False})
+                                                    "deterministic": False, "reduce_precision": None})
         self.assertIsNone(self.record["summary"]["hardware_flops_per_sample"])
         kept = self.record["summary"]["peak_device_memory_bytes_per_rank"]
         again = self.losses("gpt2-tiny", 1, 4, options=("--recompute", "--eager", "--comm", "mpi"))
         self.record["execution"].pop("implementations")
         self.assertEqual(self.record["execution"], {"step_mode": "eager", "recompute": True, "communicator": "mpi",
                                                     "route": "host memory", "loss_scaling": None, "recomputed_layers": 2,
-                                                    "deterministic": False})
+                                                    "deterministic": False, "reduce_precision": None})
         summary = self.record["summary"]
         self.assertGreater(summary["hardware_flops_per_sample"], 1.1 * summary["model_flops_per_sample"])
         self.assertLess(summary["hardware_flops_per_sample"], 1.34 * summary["model_flops_per_sample"])

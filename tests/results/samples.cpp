@@ -76,7 +76,7 @@ Record sample_record() {
     r.trials[i].first_step = 3 + 40 * static_cast<std::int64_t>(i);
     r.trials[i].start_s = 20 + 63 * static_cast<double>(i);
   }
-  r.execution = Execution{StepMode::eager, false, "mpi", "host memory", std::nullopt, 0, true};
+  r.execution = Execution{StepMode::eager, false, "mpi", "host memory", std::nullopt, 0, true, "float32"};
   Summary& s = r.summary;
   s.peak_device_memory_bytes_per_rank = 360ull << 20;
   s.model_flops_per_sample = 1.2e9;

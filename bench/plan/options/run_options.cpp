@@ -202,6 +202,19 @@ RunOption communicator() {
   return option;
 }
 
+RunOption reduce_precision() {
+  RunOption option =
+      of_field(&RunSettings::reduce_precision,
+               described("reduce_precision", "--reduce-precision", "Where",
+                         "precision in which gradients are summed over ranks: float32\n(default) or bf16, which halves "
+                         "the bytes exchanged",
+                         one_of({"float32", "bf16"})));
+  option.set = [](RunSettings& to, const OptionValue& value) {
+    to.reduce_precision = value == OptionValue("float32") ? "" : std::get<std::string>(value);
+  };
+  return option;
+}
+
 RunOption device_class() {
   RunOption option =
       of_field(&RunSettings::device_class,
@@ -415,6 +428,7 @@ const std::vector<RunOption>& run_options() {
       layers_file(),
       recompute(),
       communicator(),
+      reduce_precision(),
       device_class(),
       eager(),
       deterministic(),

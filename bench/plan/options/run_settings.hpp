@@ -51,6 +51,7 @@ struct RunSettings {
   Recompute recompute;
   bool eager = false;                 ///< no graphs, also where the device has them
   std::string comm;                   ///< of communicator_names(); empty: the first that serves
+  std::string reduce_precision;       ///< in which ranks sum gradients: "bf16"; empty: float32
   std::optional<bool> deterministic;  ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
   std::string device_class;           ///< "cpu", "gpu": the devices that the plan is for; empty: any
   std::optional<int> repeat;          ///< runs of the plan, each launched anew; a single run is of the same plan

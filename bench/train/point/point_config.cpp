@@ -67,6 +67,10 @@ models::Precision precision_of(const std::string& name) {
   return *precision;
 }
 
+models::DType reduce_type(const RunPlan& plan) {
+  return plan.reduce_precision == "bf16" ? models::DType::bf16 : models::DType::float32;
+}
+
 models::TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) {
   models::TrainerConfig config;
   config.network = point.network;

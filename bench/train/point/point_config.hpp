@@ -14,6 +14,8 @@ namespace tw::bench {
 
 /// Throws UsageError for a name that is none (make_plan has refused it before).
 models::Precision precision_of(const std::string& name);
+/// In which the ranks sum gradients.
+models::DType reduce_type(const RunPlan& plan);
 /// How a plan's device is made. On the CPU a plan that asks for the same bits has fixed implementations.
 models::DeviceOptions device_options(const RunPlan& plan, int index, int threads);
 /// The trainer's configuration of a point on this rank.

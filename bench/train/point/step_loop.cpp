@@ -79,6 +79,7 @@ results::Execution PointRun::execution() const {
   execution.deterministic = context_.plan.is_deterministic();
   execution.communicator = communicator_->name();
   execution.route = communicator_->route();
+  if (point_.ranks > 1) execution.reduce_precision = models::to_string(reduce_type(context_.plan));
   execution.implementations = implementations();
   if (models::scales_loss(precision_of(point_.precision)))
     execution.loss_scaling = results::LossScaling{last_.loss_scale, last_.skipped_steps};
@@ -94,8 +95,9 @@ void PointRun::connect() {
     throw Stop(exit_environment, coded(error));
   }
   steps_->connect(*communicator_);
-  bucketer_ = std::make_unique<comm::Bucketer>(*communicator_, context_.device,
-                                               static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+  bucketer_ = std::make_unique<comm::Bucketer>(
+      *communicator_, context_.device, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024),
+      comm::Bucketer::Start::by_communicator, std::string(), reduce_type(context_.plan));
   sync_.ready = [this](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {
     bucketer_->ready(stream, gradients, range.begin, range.end);
   };

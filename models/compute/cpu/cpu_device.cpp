@@ -67,8 +67,8 @@ class CpuDevice final : public Device {
     info.libraries = {library_name()};
     return info;
   }
-  bool supports(Op, DType dtype) const override {
-    return dtype == DType::float32 || (dtype == DType::bf16 && instruction_set_.has_bf16);
+  bool supports(Op op, DType dtype) const override {
+    return dtype == DType::float32 || (dtype == DType::bf16 && (instruction_set_.has_bf16 || op == Op::cast));
   }
   using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override {

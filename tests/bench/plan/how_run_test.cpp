@@ -50,6 +50,17 @@ TEST(HowStepsAreRun, InAConfigAndOverIt) {
   EXPECT_NE(refused(R"({"model": "gpt2-tiny"})", {"--comm", "ncll"}).find("[unknown-name] "), std::string::npos);
 }
 
+TEST(HowStepsAreRun, GradientsAreSummedInFloat32UnlessBf16IsAskedFor) {
+  const std::string plain = R"({"model": "gpt2-tiny"})", half = R"({"model": "gpt2-tiny", "reduce_precision": "bf16"})";
+  EXPECT_EQ(with(plain, {"--reduce-precision", "float32"}).canonical_json(), with(plain, {}).canonical_json())
+      << "the hash that plans had before there was a choice";
+  EXPECT_NE(with(half, {}).canonical_json().find(R"("reduce_precision":"bf16")"), std::string::npos);
+  const RunPlan over = with(half, {"--reduce-precision", "float32"});
+  EXPECT_EQ(over.reduce_precision, "");
+  EXPECT_TRUE(over.suite.ends_with(" (changed: reduce-precision)")) << over.suite;
+  EXPECT_NE(refused(plain, {"--reduce-precision", "fp16"}).find("[unknown-name] "), std::string::npos);
+}
+
 TEST(HowStepsAreRun, DeterministicOnAGpuUnlessItIsGivenUp) {
   const std::string plain = R"({"model": "gpt2-tiny"})", free = R"({"model": "gpt2-tiny", "deterministic": false})";
   EXPECT_TRUE(with(plain, {}, "cuda").is_deterministic());

@@ -132,7 +132,8 @@ TEST(Plan, TheCanonicalFormFollowsEveryAxis) {
   EXPECT_EQ(plan_of(base).canonical_json(), text);
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
            {"--precision", "bf16"}, {"--micro-batch", "3"}, {"--accumulate", "2"}, {"--seq-len", "16"}, {"--seed", "9"},
-           {"--layers", "1"}, {"--recompute"}, {"--recompute", "1"}, {"--eager"}, {"--comm", "mpi"}, {"--warmup", "7"}, {"--trials", "2"}}) {
+           {"--layers", "1"}, {"--recompute"}, {"--recompute", "1"}, {"--eager"}, {"--comm", "mpi"},
+           {"--reduce-precision", "bf16"}, {"--warmup", "7"}, {"--trials", "2"}}) {
     std::vector<std::string> words = base;
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_NE(plan_of(words).canonical_json(), text) << more.front();

@@ -134,6 +134,11 @@ struct Case {
 const Case cases[] = {
     {"global batch", true, [](SystemInput& s) { s.runs[0].records[0].workload.global_batch = 128; }},
     {"precision", true, [](SystemInput& s) { s.runs[0].records[0].workload.precision = "float32"; }},
+    {"precision of summed gradients", true,
+     [](SystemInput& s) {
+       s.runs[0].records[0].execution =
+           Execution{StepMode::eager, false, "mpi", "host memory", std::nullopt, 0, true, "bf16"};
+     }},
     {"workload", true,
      [](SystemInput& s) { s.runs[0].records[0].workload.seq_len = 64, s.runs[0].records[0].workload.hash = "other"; }},
     {"workload hash", true, [](SystemInput& s) { s.runs[0].records[0].workload.hash = "other"; }},
@@ -141,11 +146,13 @@ const Case cases[] = {
      [](SystemInput& s) {
        s.runs[0].records[0].verdict = {Status::invalid, {}, {"throttled: heat"}};
      }},
-    {"flag debug_build", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::debug_build); }},
+    {"flag debug_build", true,
+     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::debug_build); }},
     {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::unstable); }},
     {"validation", true, [](SystemInput& s) { s.faults = {"/records/0: forged"}; }},
     {"note of validation", false, [](SystemInput& s) { s.notes = {"/schema_version: newer"}; }},
-    {"flag oversubscribed", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::oversubscribed); }},
+    {"flag oversubscribed", false,
+     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::oversubscribed); }},
     {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::drift); }},
     {"run rule throttling", false,
      [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::throttled); }},
