@@ -237,17 +237,18 @@ __device__ inline void load_gradient(const Backward<T>& a, Index at, const Float
     for (int k = 0; k < N; ++k) g[k] += more[k];
     g = to_floats(to_pack<T>(g));
   }
-  if constexpr (mask == Mask::none) return;
-  Floats<N> y;
-  if constexpr (mask == Mask::stored) {
-    y = to_floats(y_pack);
-  } else {
+  if constexpr (mask != Mask::none) {
+    Floats<N> y;
+    if constexpr (mask == Mask::stored) {
+      y = to_floats(y_pack);
+    } else {
 #pragma unroll
-    for (int k = 0; k < N; ++k) y[k] = normalised(x[k], mean[k], factor[k], beta[k]);
-    y = to_floats(to_pack<T>(y));
+      for (int k = 0; k < N; ++k) y[k] = normalised(x[k], mean[k], factor[k], beta[k]);
+      y = to_floats(to_pack<T>(y));
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) g[k] = y[k] > 0.0f ? g[k] : 0.0f;
   }
-#pragma unroll
-  for (int k = 0; k < N; ++k) g[k] = y[k] > 0.0f ? g[k] : 0.0f;
 }
 
 /// Σ g and Σ g·(x − mean); g is kept where another branch wants it, which alone may bring a second gradient.
@@ -260,14 +261,14 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
     const Floats<N> mean = load<N>(a.mean + me.column);
     with_mask(a, [&](auto chosen) {
       constexpr Mask mask = decltype(chosen)::value;
-      Floats<N> factor, beta;
+      Floats<N> factor{}, beta{};
       if constexpr (mask == Mask::computed) {
         const Floats<N> rstd = load<N>(a.rstd + me.column), gamma = load<N>(a.gamma + me.column);
         beta = load<N>(a.beta + me.column);
 #pragma unroll
         for (int k = 0; k < N; ++k) factor[k] = rstd[k] * gamma[k];
       }
-      const auto rows = [&](auto keeps, auto adds) {
+      const auto add_rows = [&](auto keeps, auto adds) {
         over_rows(c, me, [&](Index at) {
           Floats<N> x, g;
           load_gradient<N, mask, decltype(adds)::value>(a, at, mean, factor, beta, x, g);
@@ -280,11 +281,11 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
         });
       };
       if constexpr (mask == Mask::computed) {
-        rows(std::false_type{}, std::false_type{});
+        add_rows(std::false_type{}, std::false_type{});
       } else if (a.d_residual == nullptr) {
-        rows(std::false_type{}, std::false_type{});
+        add_rows(std::false_type{}, std::false_type{});
       } else {
-        with_flag(a.dy_more != nullptr, [&](auto adds) { rows(std::true_type{}, adds); });
+        with_flag(a.dy_more != nullptr, [&](auto adds) { add_rows(std::true_type{}, adds); });
       }
     });
   }
@@ -329,7 +330,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_backward_
                   slope = load<N>(a.slope + me.column), offset = load<N>(a.offset + me.column);
   with_mask(a, [&](auto chosen) {
     constexpr Mask mask = decltype(chosen)::value;
-    Floats<N> beta;
+    Floats<N> beta{};
     if constexpr (mask == Mask::computed) beta = load<N>(a.beta + me.column);
     over_rows(c, me, [&](Index at) {
       Floats<N> x, g;
