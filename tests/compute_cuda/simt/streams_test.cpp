@@ -47,7 +47,9 @@ std::vector<float> passed_on(simt::Overlap overlap, bool waits_to_read, bool wai
     read->record(*to);
   }
   const auto values = [&] { return std::vector<float>(all.as<float>(), all.as<float>() + 5); };
-  if (overlap != simt::Overlap::none) EXPECT_EQ(values(), std::vector<float>(5, 0)) << "put off";
+  if (overlap != simt::Overlap::none) {
+    EXPECT_EQ(values(), std::vector<float>(5, 0)) << "put off";
+  }
   to->synchronize();
   return values();
 }
