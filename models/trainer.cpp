@@ -231,6 +231,7 @@ void Trainer::Impl::gradients(const GradientSync& the_sync) {
     slot->mark(m, 0).record(*stream);
     loader.load(*stream, Split::training, first_sample(steps, m, config.rank));
     slot->mark(m, 1).record(*stream);
+    loader.load_ahead(Split::training, first_sample(is_last ? steps + 1 : steps, is_last ? 0 : m + 1, config.rank));
     const double before = exchange.seconds();
     forward(batch, is_last);
     slot->forward_exchange_seconds += exchange.seconds() - before;

@@ -143,9 +143,12 @@ void make_batch_norm(Case& c, Dims dims, DType dtype, bool backward) {
   c.device().batch_norm_forward(c.stream(), forward);
   const Tensor dy = c.tensor(dtype, dims), dx = c.tensor(dtype, dims), d_gamma = c.float32(channels),
                d_beta = c.float32(channels);
-  c.bytes = 7 * activation;  // dy, x, y twice: once for the sums
-  c.runs(&Device::batch_norm_backward,
-         {dy, forward.x, forward.y, forward.gamma, forward.mean, forward.rstd, true, dx, {}, d_gamma, d_beta});
+  c.bytes = 5 * activation;  // dy, x twice: once for the sums
+  BatchNormBackward args;
+  args.dy = dy, args.x = forward.x, args.gamma = forward.gamma, args.beta = forward.beta;
+  args.mean = forward.mean, args.rstd = forward.rstd, args.relu = true;
+  args.dx = dx, args.d_gamma = d_gamma, args.d_beta = d_beta;
+  c.runs(&Device::batch_norm_backward, args);
 }
 
 Op op_of(Norm::Kind kind, bool backward) {

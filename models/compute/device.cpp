@@ -109,8 +109,13 @@ DType checked(const Check& check, const BatchNormBackward& args) {
   const DType type = check.activation("x", args.x, 4);
   const Dims channels{args.x.dims[3]};
   check.has("dy", args.dy, type, args.x.dims);
-  if (args.relu) check.has("y", args.y, type, args.x.dims);
+  check.may_have("dy_more", args.dy_more, type, args.x.dims);
+  if (args.relu) check.may_have("y", args.y, type, args.x.dims);
   check.has("gamma", args.gamma, DType::float32, channels);
+  if (args.computes_mask()) {
+    check.has("beta", args.beta, DType::float32, channels);
+    if (args.d_residual) check.fail("y", "present where d_residual is", "none");
+  }
   check.has("mean", args.mean, DType::float32, channels);
   check.has("rstd", args.rstd, DType::float32, channels);
   check.has("dx", args.dx, type, args.x.dims);
@@ -118,8 +123,11 @@ DType checked(const Check& check, const BatchNormBackward& args) {
   check.apart("dx", args.dx, "x", args.x);
   if (args.relu) check.apart("dx", args.dx, "y", args.y);
   check.may_have("d_residual", args.d_residual, type, args.x.dims);
+  if (args.dy_more && !args.d_residual) check.fail("d_residual", "present where dy_more is", "none");
   check.apart("d_residual", args.d_residual, "dy", args.dy);
   check.apart("d_residual", args.d_residual, "dx", args.dx);
+  check.same_or_apart("d_residual", args.d_residual, "dy_more", args.dy_more);
+  check.apart("dx", args.dx, "dy_more", args.dy_more);
   check.has("d_gamma", args.d_gamma, DType::float32, channels);
   check.has("d_beta", args.d_beta, DType::float32, channels);
   return type;

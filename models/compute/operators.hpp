@@ -123,13 +123,19 @@ struct BatchNormForward {       // training mode over (batch, height, width), at
 };
 struct BatchNormBackward {
   Tensor dy;                    // T (batch, height, width, channels)
-  Tensor x, y;                  // T, as dy; y only where relu (its mask is y > 0)
-  Tensor gamma, mean, rstd;     // float32 (channels)
+  Tensor dy_more;               // T, as dy; optional, only with d_residual: dy + dy_more, rounded to T, is the gradient
+  Tensor x;                     // T, as dy
+  Tensor y;                     // T, as dy; only where relu: its mask is y > 0. Optional where forward had no residual
+                                // and d_residual is absent: y is then computed again from x, with forward's bits
+  Tensor gamma, beta;           // float32 (channels); beta only where y is computed again
+  Tensor mean, rstd;            // float32 (channels)
   bool relu = false;
   Tensor dx;                    // T, as dy; may alias dy
-  Tensor d_residual;            // T, as dy; optional: dy under the ReLU's mask; may alias neither dy nor dx
+  Tensor d_residual;            // T, as dy; optional: the gradient under the ReLU's mask; may alias dy_more, but
+                                // neither dy nor dx
   Tensor d_gamma, d_beta;       // float32 (channels)
   bool accumulate = false;
+  bool computes_mask() const { return relu && !y; }
 };
 struct MaxPoolForward {
   Tensor x;                     // T (batch, height, width, channels)

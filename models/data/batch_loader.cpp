@@ -22,6 +22,15 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
     const std::unique_ptr<Stream> stream = device.create_stream();
     device.copy_from_host(*stream, table_.data(), table.data(), table_.bytes());
     stream->synchronize();
+    if (!device.is_asynchronous()) return;
+    Ahead& ahead = ahead_.emplace();
+    ahead.input_memory = Buffer(device, inputs_.bytes());
+    ahead.target_memory = Buffer(device, targets_.bytes());
+    ahead.inputs = inputs_, ahead.inputs.data = ahead.input_memory.data();
+    ahead.targets = targets_, ahead.targets.data = ahead.target_memory.data();
+    ahead.stream = device.create_stream();
+    ahead.made = device.create_event();
+    ahead.taken = device.create_event();
     return;
   }
   for (int buffers = device.is_asynchronous() ? 2 : 1; buffers > 0; --buffers)
@@ -29,21 +38,43 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
         {HostBuffer(device, inputs_.bytes()), HostBuffer(device, targets_.bytes()), device.create_event()});
 }
 
-void BatchLoader::load(Stream& stream, Split split, std::uint64_t first_sample) {
-  if (table_ && samples_.images()) {
+void BatchLoader::generate(Stream& stream, Split split, std::uint64_t first_sample, const Tensor& inputs,
+                           const Tensor& targets) {
+  if (samples_.images()) {
     GenerateImages args = samples_.images()->on_device(split, first_sample);
     args.frequencies = {table_.data(), DType::int32, {static_cast<std::int64_t>(table_.bytes() / 8), 2}};
-    args.inputs = inputs_;
-    args.targets = targets_;
+    args.inputs = inputs;
+    args.targets = targets;
     return device_.generate_images(stream, args);
   }
-  if (table_) {
-    GenerateTokens args = samples_.tokens()->on_device(split, first_sample);
-    args.table = {table_.data(), DType::int32, {samples_.tokens()->vocabulary()}};
-    args.inputs = inputs_;
-    args.targets = targets_;
-    return device_.generate_tokens(stream, args);
+  GenerateTokens args = samples_.tokens()->on_device(split, first_sample);
+  args.table = {table_.data(), DType::int32, {samples_.tokens()->vocabulary()}};
+  args.inputs = inputs;
+  args.targets = targets;
+  device_.generate_tokens(stream, args);
+}
+
+void BatchLoader::load_ahead(Split split, std::uint64_t first_sample) {
+  if (!ahead_) return;
+  if (ahead_->was_taken) ahead_->stream->wait(*ahead_->taken);
+  generate(*ahead_->stream, split, first_sample, ahead_->inputs, ahead_->targets);
+  ahead_->made->record(*ahead_->stream);
+  ahead_->is_full = true;
+  ahead_->split = split;
+  ahead_->first_sample = first_sample;
+}
+
+void BatchLoader::load(Stream& stream, Split split, std::uint64_t first_sample) {
+  if (ahead_ && ahead_->is_full && ahead_->split == split && ahead_->first_sample == first_sample) {
+    stream.wait(*ahead_->made);
+    device_.copy(stream, inputs_.data, ahead_->inputs.data, inputs_.bytes());
+    device_.copy(stream, targets_.data, ahead_->targets.data, targets_.bytes());
+    ahead_->taken->record(stream);
+    ahead_->was_taken = true;
+    ahead_->is_full = false;
+    return;
   }
+  if (table_) return generate(stream, split, first_sample, inputs_, targets_);
   Staging& staging = staging_[next_];
   next_ = (next_ + 1) % staging_.size();
   if (staging.in_use) staging.is_read->synchronize();
@@ -56,6 +87,7 @@ void BatchLoader::load(Stream& stream, Split split, std::uint64_t first_sample) 
 
 std::size_t BatchLoader::bytes() const {
   std::size_t bytes = inputs_.bytes() + targets_.bytes() + table_.bytes();
+  if (ahead_) bytes += ahead_->inputs.bytes() + ahead_->targets.bytes();
   for (const Staging& staging : staging_) bytes += staging.inputs.bytes() + staging.targets.bytes();
   return bytes;
 }

@@ -57,10 +57,22 @@ void ConvolutionNorm::forward(BlockRun& run, const Tensor* saved, const Tensor& 
                                            settings_.epsilon, residual, relu, y, saved[1], saved[2]});
 }
 
-void ConvolutionNorm::norm_backward(BlockRun& run, const Tensor* saved, const Tensor& y, const Tensor& dy,
-                                    const Tensor& d_residual) {
-  device_->batch_norm_backward(run.stream, {dy, saved[0], y, gamma_.weight, saved[1], saved[2], static_cast<bool>(y),
-                                            dy, d_residual, gamma_.gradient, beta_.gradient, run.accumulate});
+void ConvolutionNorm::norm_backward(BlockRun& run, const Tensor* saved, bool relu, const Tensor& dy,
+                                    const Residual& residual) {
+  device_->batch_norm_backward(run.stream, {.dy = dy,
+                                            .dy_more = residual.dy_more,
+                                            .x = saved[0],
+                                            .y = residual.y,
+                                            .gamma = gamma_.weight,
+                                            .beta = beta_.weight,
+                                            .mean = saved[1],
+                                            .rstd = saved[2],
+                                            .relu = relu,
+                                            .dx = dy,
+                                            .d_residual = residual.d_residual,
+                                            .d_gamma = gamma_.gradient,
+                                            .d_beta = beta_.gradient,
+                                            .accumulate = run.accumulate});
 }
 
 void ConvolutionNorm::convolution_backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx) {

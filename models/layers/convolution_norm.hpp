@@ -37,8 +37,16 @@ class ConvolutionNorm {
 
   // `saved` points at the three tensors of saved().
   void forward(BlockRun& run, const Tensor* saved, const Tensor& x, const Tensor& residual, bool relu, const Tensor& y);
-  /// dy becomes the gradient of the convolution's output, in place. y only with a ReLU.
-  void norm_backward(BlockRun& run, const Tensor* saved, const Tensor& y, const Tensor& dy, const Tensor& d_residual);
+  /// What backward needs of a sum with a residual: y = relu(norm + residual), the second part of y's gradient
+  /// (optional) and where the residual's goes.
+  struct Residual {
+    Tensor y, dy_more, d_residual;
+  };
+  /// dy becomes the gradient of the convolution's output, in place.
+  void norm_backward(BlockRun& run, const Tensor* saved, bool relu, const Tensor& dy, const Residual& residual);
+  void norm_backward(BlockRun& run, const Tensor* saved, bool relu, const Tensor& dy) {
+    norm_backward(run, saved, relu, dy, {});
+  }
   /// dx is absent for the first layer.
   void convolution_backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx);
 

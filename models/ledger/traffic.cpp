@@ -124,8 +124,7 @@ Traffic traffic(const EmbeddingBagUpdate& a) {
   return moved({a.tables, a.indices, a.dy}, {}) + Traffic{rows, rows, 0};
 }
 Traffic traffic(const InteractionForward& a) {
-  return moved({a.dense, a.bags, a.places}, {a.y}) +
-         Traffic{0, 0, 2 * number(a.dense.count()) * pairs(a.places)};
+  return moved({a.dense, a.bags, a.places}, {a.y}) + Traffic{0, 0, 2 * number(a.dense.count()) * pairs(a.places)};
 }
 Traffic traffic(const InteractionBackward& a) {
   return moved({a.dy, a.dense, a.bags, a.places}, {a.d_dense, a.d_bags}) +
@@ -150,9 +149,12 @@ Traffic traffic(const BatchNormForward& a) {  // x once for the statistics, once
   return moved({a.x, a.x, a.gamma, a.beta, a.residual}, {a.y, a.mean, a.rstd}) +
          gradients({a.running_mean, a.running_var}, true);
 }
-Traffic traffic(const BatchNormBackward& a) {  // dy, x and the ReLU's y once for the sums, once for dx
-  return moved({a.dy, a.x, a.dy, a.x, a.gamma, a.mean, a.rstd}, {a.dx, a.d_residual}) +
-         (a.relu ? moved({a.y, a.y}, {}) : Traffic{}) + gradients({a.d_gamma, a.d_beta}, a.accumulate);
+Traffic traffic(const BatchNormBackward& a) {
+  const Tensor y = a.relu ? a.y : Tensor{}, beta = a.computes_mask() ? a.beta : Tensor{};
+  // For the sums: dy, x and the ReLU's y; for dx the same, or what the sums have kept of dy under the mask, and x.
+  return moved({a.dy, a.dy_more, a.x, y, a.gamma, beta, a.mean, a.rstd}, {a.d_residual}) +
+         (a.d_residual ? moved({a.d_residual, a.x}, {a.dx}) : moved({a.dy, a.x, y}, {a.dx})) +
+         gradients({a.d_gamma, a.d_beta}, a.accumulate);
 }
 Traffic traffic(const MaxPoolForward& a) { return moved({a.x}, {a.y, a.argmax}); }
 Traffic traffic(const MaxPoolBackward& a) { return moved({a.dy, a.argmax}, {a.dx}); }

@@ -82,6 +82,13 @@ ActivationPlan::ActivationPlan(const std::vector<std::unique_ptr<Block>>& blocks
     const ActivationSpec output = blocks[i]->output();
     output_gradients.push_back(output.dims.rank() > 0 ? place(output, slot[i % 2]) : Tensor{});
   }
+  const auto leaves_two = [&](std::size_t i) { return i > 0 && blocks[i]->leaves_two_gradients(); };
+  std::size_t largest_second = 0;
+  for (std::size_t i = begin; i < end; ++i)
+    if (leaves_two(i)) largest_second = std::max(largest_second, bytes_of({blocks[i - 1]->output()}));
+  const std::size_t second = take(largest_second);
+  for (std::size_t i = begin; i < end; ++i)
+    second_input_gradients.push_back(leaves_two(i) ? place(blocks[i - 1]->output(), second) : Tensor{});
 }
 
 void ActivationPlan::bind(void* region) {
@@ -90,7 +97,7 @@ void ActivationPlan::bind(void* region) {
   };
   move(input);
   move(input_gradient);
-  for (auto* list : {&outputs, &output_gradients}) {
+  for (auto* list : {&outputs, &output_gradients, &second_input_gradients}) {
     for (Tensor& tensor : *list) move(tensor);
   }
   for (auto* lists : {&saved, &scratch}) {
@@ -102,7 +109,7 @@ void ActivationPlan::bind(void* region) {
 
 Executor::Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
                    const ExecutorOptions& options)
-    : stream_(stream), plan_(blocks, options), region_(device, plan_.bytes) {
+    : device_(device), stream_(stream), plan_(blocks, options), region_(device, plan_.bytes) {
   plan_.bind(region_.data());
   sharing_ = sharing(options, plan_.outputs.size());
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
@@ -150,7 +157,11 @@ void Executor::backward(const MicroBatch& batch, const Listener& listener) {
       blocks_[i]->forward(run, input_of(i), plan_.outputs[i]);
     }
     const Tensor dx = i == 0 ? plan_.input_gradient : plan_.output_gradients[i - 1];
+    const bool is_behind_two = i + 1 < blocks_.size() && blocks_[i]->takes_two_gradients();
+    run.dy_more = is_behind_two ? plan_.second_input_gradients[i + 1] : Tensor{};
+    run.dx_more = plan_.second_input_gradients[i];
     blocks_[i]->backward(run, input_of(i), plan_.outputs[i], plan_.output_gradients[i], dx);
+    if (run.dx_more && !(i > 0 && blocks_[i - 1]->takes_two_gradients())) device_.add(stream_, {dx, run.dx_more, dx});
   }
   listener_ = nullptr;
 }

@@ -4,7 +4,7 @@
 // of the first `recomputed` blocks only the outputs do. Their saved tensors share one region, as large as the largest
 // needs, with those of the block behind them, which is the last to fill it before backward; each of the others fills it
 // again by running its forward before its backward. Scratch is one region for all blocks. The gradients of outputs
-// alternate between two regions.
+// alternate between two regions; where a block leaves a gradient in two parts, the second ones share another.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,7 @@ struct ActivationPlan {
   std::size_t bytes = 0;                          ///< of everything below
   std::size_t scratch_bytes = 0;                  ///< part of it that is scratch
   std::vector<Tensor> outputs, output_gradients;  ///< rank 0 for the last block of a network
+  std::vector<Tensor> second_input_gradients;     ///< rank 0 where the block leaves one gradient of its input
   Tensor input, input_gradient;                   ///< the stage's boundary; rank 0 where first == 0
   std::vector<std::vector<Tensor>> saved, scratch;
   // Until bound, the data pointers are offsets + 1 in a region at address 0.
@@ -82,6 +83,7 @@ class Executor {
   BlockRun& prepare(std::size_t i, const MicroBatch& batch, bool training);
   Tensor input_of(std::size_t i) const { return i == 0 ? plan_.input : plan_.outputs[i - 1]; }
 
+  Device& device_;
   Stream& stream_;
   std::size_t sharing_ = 0;  ///< blocks of the stage with one region for saved tensors; all but the last are recomputed
   ActivationPlan plan_;

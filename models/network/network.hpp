@@ -90,6 +90,12 @@ struct BlockRun {
   std::vector<Tensor> scratch{};  ///< in the order of Block::scratch(); contents undefined on entry
   Tensor tokens_or_images{};      ///< the network's input batch
   Tensor targets{};               ///< int32 labels, or float32 (has_values())
+  /// As dy, in backward of a block that takes two gradients, where the block behind leaves two: the gradient of y is
+  /// dy + dy_more, rounded to their dtype.
+  Tensor dy_more{};
+  /// As dx, in backward of a block that leaves two gradients. Begins where dy_more does: written once dy_more has been
+  /// read, or element by element in its place.
+  Tensor dx_more{};
   /// float32 (1). The last block overwrites it in backward, and a block in front that has a loss too adds its own. In
   /// forward for evaluation the first block with a loss overwrites it, and those behind add theirs.
   Tensor loss{};
@@ -143,8 +149,13 @@ class Block {
                      const std::vector<Tensor>& statistics) = 0;
   /// All plans after build(); the weight plans among them need refresh() whenever weights have changed.
   virtual std::vector<NamedPlan> plans() const { return {}; }
+  /// Whether backward leaves the gradient of x as two tensors to be added, dx and run.dx_more: the branches of a
+  /// residual block. A block in front that takes two adds them in its own pass; for any other the executor does.
+  virtual bool leaves_two_gradients() const { return false; }
+  virtual bool takes_two_gradients() const { return false; }
   virtual void forward(BlockRun& run, Tensor x, Tensor y) = 0;
-  /// dx is absent for the first block. x and y are the tensors forward saw and wrote; dy may be overwritten.
+  /// dx is absent for the first block, and run.dx_more with it. x and y are the tensors forward saw and wrote; dy may
+  /// be overwritten.
   virtual void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) = 0;
 };
 

@@ -11,11 +11,13 @@ namespace {
 
 TW_DEVICE_SUITE(BatchNorm);
 
-const std::vector<Dims> sizes = {{2, 1, 1, 3},   {1, 3, 3, 1},    {2, 7, 5, 17},  {3, 8, 8, 64},
+const std::vector<Dims> sizes = {{2, 1, 1, 3},   {1, 3, 3, 1},    {2, 7, 5, 17},   {3, 8, 8, 64},
                                  {2, 5, 3, 127}, {1, 31, 33, 33}, {4, 14, 14, 32}, {2, 32, 33, 40}};
 
 struct Options {
   bool residual = false, relu = false, running = false, d_residual = false, in_place = false, accumulate = false;
+  /// Of backward: the mask is computed again; dy comes in two parts; d_residual replaces the second one.
+  bool computed = false, more = false, more_in_place = false;
 };
 
 Case forward(DType type, const Dims& s, Options o) {
@@ -49,12 +51,16 @@ Case backward(DType type, const Dims& s, Options o) {
     const Floats dy = normal(s.count(), 8);
     args.dy = o.in_place ? lab.in_out("dx", type, s, dy) : lab.in(type, s, dy);
     args.dx = o.in_place ? args.dy : lab.out("dx", type, s);
-    if (o.relu) args.y = lab.in(type, s, integers(s.count(), 9, -1, 1));  // with zeros: their mask is off
+    if (o.relu && !o.computed) args.y = lab.in(type, s, integers(s.count(), 9, -1, 1));  // of zeros the mask is off
+    if (o.computed) args.beta = lab.in(DType::float32, c, uniform(s[3], 3, -0.5, 0.5));
     args.gamma = lab.in(DType::float32, c, uniform(s[3], 2, 0.5, 1.5));
     args.mean = lab.in(DType::float32, c, normal(s[3], 10, 0.1));
     args.rstd = lab.in(DType::float32, c, uniform(s[3], 11, 0.8, 1.2));
     args.relu = o.relu;
-    if (o.d_residual) args.d_residual = lab.out("d_residual", type, s);
+    const Floats more = normal(s.count(), 12);
+    if (o.d_residual)
+      args.d_residual = o.more_in_place ? lab.in_out("d_residual", type, s, more) : lab.out("d_residual", type, s);
+    if (o.more) args.dy_more = o.more_in_place ? args.d_residual : lab.in(type, s, more);
     args.d_gamma = gradient("d_gamma");
     args.d_beta = gradient("d_beta");
     args.accumulate = o.accumulate;
@@ -75,8 +81,9 @@ TEST_P(BatchNorm, Forward) {
 
 TEST_P(BatchNorm, ForwardKeepsTheVarianceOfValuesFarFromZero) {
   TW_NEEDS(Op::batch_norm_forward);
-  // E[x²] − E[x]² in float32 would lose 10^6·2^-24 = 6 % of the variance here. What remains is the rounding of the mean.
-  // The second shape is cut into slices by the cuda device, the last of them shorter, whose means are not the same.
+  // E[x²] − E[x]² in float32 would lose 10^6·2^-24 = 6 % of the variance here. What remains is the rounding of the
+  // mean. The second shape is cut into slices by the cuda device, the last of them shorter, whose means are not the
+  // same.
   for (const Dims& s : {Dims{2, 9, 11, 8}, Dims{3, 37, 41, 40}}) {
     SCOPED_TRACE(s.str());
     const Dims c{s[3]};
@@ -105,11 +112,87 @@ TEST_P(BatchNorm, Backward) {
   TW_NEEDS(Op::batch_norm_backward);
   for (const Dims& s : sizes) {
     SCOPED_TRACE(s.str());
-    for (const Options o : {Options{}, Options{.accumulate = true}, Options{.relu = true, .d_residual = true},
-                            Options{.relu = true, .d_residual = true, .in_place = true},
-                            Options{.d_residual = true, .accumulate = true}, Options{.relu = true, .in_place = true}}) {
+    for (const Options o :
+         {Options{}, Options{.accumulate = true}, Options{.relu = true, .d_residual = true},
+          Options{.relu = true, .d_residual = true, .in_place = true}, Options{.d_residual = true, .accumulate = true},
+          Options{.relu = true, .in_place = true}, Options{.relu = true, .computed = true},
+          Options{.relu = true, .in_place = true, .accumulate = true, .computed = true},
+          Options{.relu = true, .d_residual = true, .more = true},
+          Options{.d_residual = true, .in_place = true, .more = true},
+          Options{.relu = true, .d_residual = true, .in_place = true, .more = true, .more_in_place = true}}) {
       compare(device(), Op::batch_norm_backward, dtype(), backward(dtype(), s, o));
     }
+  }
+}
+
+// A network may leave out y and gets the same bits, zeros included: of every fourth channel all y are 0, of the next
+// one half of them.
+TEST_P(BatchNorm, TheMaskComputedAgainIsThatOfForward) {
+  TW_NEEDS(Op::batch_norm_backward);
+  for (const Dims& s : sizes) {
+    SCOPED_TRACE(s.str());
+    Lab lab(device());
+    const Dims c{s[3]};
+    Floats xs = normal(s.count(), 1), gammas = uniform(s[3], 2, 0.5, 1.5), betas = normal(s[3], 3);
+    for (std::int64_t i = 0; i < s.count(); ++i)
+      if (i % s[3] % 4 == 1) xs[static_cast<std::size_t>(i)] = i / s[3] % 2 == 0 ? 3.0f : -1.0f;
+    for (std::int64_t i = 0; i < s[3]; ++i)
+      if (i % 4 < 2) betas[static_cast<std::size_t>(i)] = 0, gammas[static_cast<std::size_t>(i)] *= i % 4 == 0 ? 0 : 1;
+    BatchNormForward forward;
+    forward.x = lab.in(dtype(), s, xs);
+    forward.gamma = lab.in(DType::float32, c, gammas);
+    forward.beta = lab.in(DType::float32, c, betas);
+    forward.relu = true;
+    forward.y = lab.out("y", dtype(), s);
+    forward.mean = lab.out("mean", DType::float32, c);
+    forward.rstd = lab.out("rstd", DType::float32, c);
+    device().batch_norm_forward(*lab.stream, forward);
+    BatchNormBackward args;
+    args.dy = lab.in(dtype(), s, normal(s.count(), 8));
+    args.x = forward.x, args.gamma = forward.gamma, args.beta = forward.beta;
+    args.mean = forward.mean, args.rstd = forward.rstd, args.relu = true;
+    std::vector<Floats> found;
+    for (const bool computed : {false, true}) {
+      args.y = computed ? Tensor{} : forward.y;
+      args.dx = lab.out("dx", dtype(), s);
+      args.d_gamma = lab.out("d_gamma", DType::float32, c);
+      args.d_beta = lab.out("d_beta", DType::float32, c);
+      device().batch_norm_backward(*lab.stream, args);
+      for (const Tensor& tensor : {args.dx, args.d_gamma, args.d_beta}) found.push_back(lab.read(tensor));
+    }
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(found[i], found[i + 3]) << i;
+  }
+}
+
+TEST_P(BatchNorm, TwoGradientsAreTheirSum) {
+  TW_NEEDS(Op::batch_norm_backward);
+  for (const Dims& s : sizes) {
+    SCOPED_TRACE(s.str());
+    Lab lab(device());
+    const Dims c{s[3]};
+    BatchNormBackward args;
+    const Tensor first = lab.in(dtype(), s, normal(s.count(), 8)), second = lab.in(dtype(), s, normal(s.count(), 9)),
+                 sum = lab.out("sum", dtype(), s);
+    device().add(*lab.stream, {first, second, sum});
+    args.x = lab.in(dtype(), s, normal(s.count(), 1));
+    args.y = lab.in(dtype(), s, integers(s.count(), 9, -1, 1));
+    args.gamma = lab.in(DType::float32, c, uniform(s[3], 2, 0.5, 1.5));
+    args.mean = lab.in(DType::float32, c, normal(s[3], 10, 0.1));
+    args.rstd = lab.in(DType::float32, c, uniform(s[3], 11, 0.8, 1.2));
+    args.relu = true;
+    std::vector<Floats> found;
+    for (const bool two : {false, true}) {
+      args.dy = two ? first : sum;
+      args.dy_more = two ? second : Tensor{};
+      args.dx = lab.out("dx", dtype(), s);
+      args.d_residual = lab.out("d_residual", dtype(), s);
+      args.d_gamma = lab.out("d_gamma", DType::float32, c);
+      args.d_beta = lab.out("d_beta", DType::float32, c);
+      device().batch_norm_backward(*lab.stream, args);
+      for (const Tensor& tensor : {args.dx, args.d_residual, args.d_gamma, args.d_beta})
+        found.push_back(lab.read(tensor));
+    }
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(found[i], found[i + 4]) << i;
   }
 }
 

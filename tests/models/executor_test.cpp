@@ -149,6 +149,22 @@ TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
   }
 }
 
+// Three bottlenecks, in front of which are the stem, a bottleneck and a bottleneck: the batch norm of a bottleneck adds
+// the two gradients that come to it.
+TEST(Executor, AddsTwoGradientsOnlyWhereTheBlockInFrontDoesNot) {
+  Bench bench(micro_resnet());
+  bench.device->set_profiling(true);
+  const auto adds = [&](auto&& run) {
+    bench.device->profile() = {};
+    run();
+    return bench.device->profile().calls[static_cast<std::size_t>(Op::add)];
+  };
+  constexpr long micro_batches = 2;
+  EXPECT_EQ(adds([&] { bench.run_whole(); }), micro_batches);
+  EXPECT_EQ(adds([&] { bench.run_cut(1, 0); }), micro_batches) << "behind the stem: the same sum";
+  EXPECT_EQ(adds([&] { bench.run_cut(2, 0); }), 2 * micro_batches) << "one gradient leaves a stage";
+}
+
 // A block fewer with memory of its own, and a forward more, for each that is recomputed.
 TEST(Executor, EachRecomputedBlockTakesNoMemoryOfItsOwn) {
   NetworkDescription network = micro_gpt2();

@@ -76,6 +76,29 @@ TEST(Ledger, PlannedShapesAreThoseOfTheBlocks) {
   EXPECT_FALSE(planned_shapes({find_network("resnet-tiny"), Precision::tf32, 2, 0, 1}).convolution.empty());
 }
 
+// Of the bottlenecks' 16 sums of two gradients all but the first one's, in front of which is the max pool, are part of a
+// batch norm; and no batch norm without a residual reads what its ReLU wrote.
+TEST(Ledger, BatchNormsOfAResidualNetworkTakeItsSumsAndMasksWithThem) {
+  const auto rows = ledger({find_network("resnet-50"), Precision::bf16, 2, 0, 1});
+  const double element = 2 * 2;  // bytes in two images
+  const LedgerRow add = total(rows, {Op::add}), norms = total(rows, {Op::batch_norm_backward});
+  EXPECT_EQ(add.calls, 1);
+  EXPECT_EQ(add.read, 2 * element * 56 * 56 * 64);
+  EXPECT_EQ(norms.calls, 53);
+  double plain = 112 * 112 * 64, joined = 0;  // elements of an image behind norms without and with a residual
+  double second = 0;                          // of gradients in two parts
+  for (const auto& [blocks, size, width] : {std::tuple(3, 56, 64), {4, 28, 128}, {6, 14, 256}, {3, 7, 512}}) {
+    const double pixels = size * size, narrow = pixels * width, out = 4 * narrow;
+    plain += 2 * blocks * narrow + out;                  // and the projection
+    if (size < 56) plain += 3 * narrow;                  // the first convolution runs before the stride
+    joined += blocks * out;
+    second += (size == 7 ? blocks - 1 : blocks) * out;  // all but the last one's
+  }
+  const double parameters = 26560 * 4;  // channels of the norms, float32
+  EXPECT_EQ(norms.read, element * (4 * plain + 5 * joined + second) + 3 * parameters + (26560 - 3840 - 15104) * 4);
+  EXPECT_EQ(norms.written, element * (plain + 2 * joined) + 2 * parameters);
+}
+
 TEST(Ledger, BytesOfProductsByHand) {
   const auto tensor = [](DType dtype, Dims dims) { return Tensor{reinterpret_cast<void*>(256), dtype, dims}; };
   const Dims in{8, 32}, out{8, 64}, weight{64, 32};

@@ -230,7 +230,11 @@ void find_shift(const T* x, Index rows, Index channels, float* shift) {
   for (Index c = 0; c < channels; ++c) shift[c] /= static_cast<float>(samples);
 }
 
-/// Statistics of each channel, and factor = rstd · gamma, from the sums of (x − shift) and its square.
+/// What forward writes without residual and ReLU; the mask of backward is that of these bits.
+inline float normalised(float x, float mean, float factor, float beta) { return (x - mean) * factor + beta; }
+
+/// Statistics of each channel, and factor = rstd · gamma in float32, as backward has it, from the sums of (x − shift)
+/// and its square.
 void write_statistics(const BatchNormForward& args, Index rows, Index channels, const double* sums, const float* shift,
                       float* factor) {
   const double count = static_cast<double>(rows);
@@ -242,7 +246,7 @@ void write_statistics(const BatchNormForward& args, Index rows, Index channels, 
     const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(args.epsilon));
     args.mean.as<float>()[c] = static_cast<float>(mean);
     args.rstd.as<float>()[c] = static_cast<float>(rstd);
-    factor[c] = static_cast<float>(rstd * static_cast<double>(args.gamma.as<float>()[c]));
+    factor[c] = args.rstd.as<float>()[c] * args.gamma.as<float>()[c];
     if (!args.running_mean) continue;
     const double unbiased = rows > 1 ? variance * count / (count - 1) : variance;
     float &running_mean = args.running_mean.as<float>()[c], &running_var = args.running_var.as<float>()[c];
@@ -290,13 +294,13 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
           prefetch(other + ahead, channels);
           TW_SIMD
           for (Index c = 0; c < channels; ++c) {
-            const float v = (to_float(in[c]) - centre[c]) * factor[c] + beta[c] + to_float(other[c]);
+            const float v = normalised(to_float(in[c]), centre[c], factor[c], beta[c]) + to_float(other[c]);
             store(out + c, relu && v < 0.0f ? 0.0f : v);
           }
         } else {
           TW_SIMD
           for (Index c = 0; c < channels; ++c) {
-            const float v = (to_float(in[c]) - centre[c]) * factor[c] + beta[c];
+            const float v = normalised(to_float(in[c]), centre[c], factor[c], beta[c]);
             store(out + c, relu && v < 0.0f ? 0.0f : v);
           }
         }
@@ -307,29 +311,59 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
 
 namespace {
 
-/// Σ dy and Σ dy·(x − base); dy under the ReLU's mask where there is one, and kept where another branch wants it.
-/// `mask` is any readable row where there is no ReLU: selects, so that the loop vectorises.
-template <bool masked, bool keep, class T>
-TW_LOOP void gradient_sums_loop(const T* x, const T* dy, const T* mask, T* kept, const float* base, Index width,
-                                float* __restrict a, float* __restrict b) {
-  TW_SIMD
-  for (Index k = 0; k < width; ++k) {
-    float g = to_float(dy[k]);
-    if (masked) g = to_float(mask[k]) > 0.0f ? g : 0.0f;
-    if (keep) store(kept + k, g);
-    a[k] += g;
-    b[k] += g * (to_float(x[k]) - base[k]);
-  }
+/// The ReLU's mask: none, by the sign of what forward wrote, or by the sign of that computed again.
+enum class Mask { none, stored, computed };
+
+/// A row and the figures of its channels; what is not used is null.
+template <class T>
+struct GradientRow {
+  const T *x, *dy, *more, *y;
+  T* kept;
+  const float *mean, *factor, *beta;
+};
+
+/// dy at k under the mask.
+template <Mask mask, class T>
+inline float masked(const GradientRow<T>& row, Index k, float g) {
+  if (mask == Mask::stored) return to_float(row.y[k]) > 0.0f ? g : 0.0f;
+  if (mask == Mask::none) return g;
+  const T y = narrowed<T>(normalised(to_float(row.x[k]), row.mean[k], row.factor[k], row.beta[k]));
+  return to_float(y) > 0.0f ? g : 0.0f;
 }
 
-template <bool masked, class T>
-TW_LOOP void gradient_loop(const T* x, const T* dy, const T* mask, const float* scale, const float* slope,
-                           const float* mean, const float* offset, Index width, T* dx) {
+/// Σ g and Σ g·(x − mean): dy, with what is added, under the mask; kept where another branch wants it.
+template <Mask mask, bool keep, bool add, class T>
+TW_LOOP void gradient_sums_loop(const GradientRow<T> row, Index width, float* __restrict a, float* __restrict b) {
   TW_SIMD
   for (Index k = 0; k < width; ++k) {
-    float g = to_float(dy[k]);
-    if (masked) g = to_float(mask[k]) > 0.0f ? g : 0.0f;
-    store(dx + k, scale[k] * g + slope[k] * (to_float(x[k]) - mean[k]) + offset[k]);
+    float g = to_float(row.dy[k]);
+    if (add) g = to_float(narrowed<T>(g + to_float(row.more[k])));
+    g = masked<mask>(row, k, g);
+    if (keep) store(row.kept + k, g);
+    a[k] += g;
+    b[k] += g * (to_float(row.x[k]) - row.mean[k]);
+  }
+}
+/// Those that may occur: what is computed again is not kept, and what is added is.
+template <class T>
+auto gradient_sums_loop_for(Mask mask, bool keep, bool add) {
+  using enum Mask;
+  if (mask == computed) return gradient_sums_loop<computed, false, false, T>;
+  if (mask == stored)
+    return !keep ? gradient_sums_loop<stored, false, false, T>
+           : add ? gradient_sums_loop<stored, true, true, T>
+                 : gradient_sums_loop<stored, true, false, T>;
+  return !keep ? gradient_sums_loop<none, false, false, T>
+         : add ? gradient_sums_loop<none, true, true, T>
+               : gradient_sums_loop<none, true, false, T>;
+}
+
+template <Mask mask, class T>
+TW_LOOP void gradient_loop(const GradientRow<T> row, const float* slope, const float* offset, Index width, T* dx) {
+  TW_SIMD
+  for (Index k = 0; k < width; ++k) {
+    const float g = masked<mask>(row, k, to_float(row.dy[k]));
+    store(dx + k, row.factor[k] * g + slope[k] * (to_float(row.x[k]) - row.mean[k]) + offset[k]);
   }
 }
 
@@ -339,29 +373,40 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
   with_type(dtype, [&]<class T>(T*) {
     const Index channels = args.x.dims[3], rows = args.x.count() / channels;
     const Index ahead = rows_ahead<T>(channels) * channels;
-    const T *x = args.x.as<T>(), *dy = args.dy.as<T>(), *y = args.relu ? args.y.as<T>() : nullptr;
+    const T *dy = args.dy.as<T>(), *more = args.dy_more.as<T>();
     T *dx = args.dx.as<T>(), *d_residual = args.d_residual.as<T>();
+    Mask mask = !args.relu ? Mask::none : args.y ? Mask::stored : Mask::computed;
     const float *gamma = args.gamma.as<float>(), *mean = args.mean.as<float>(), *rstd = args.rstd.as<float>();
     double* sums = static_cast<double*>(workspace);
-    float* scale = reinterpret_cast<float*>(sums + 2 * threads * channels);
-    float *slope = scale + channels, *offset = slope + channels;
-    channel_sums(
-        threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
-          const float* base = mean + first;
-          for (Index r = row; r < row + count; ++r) {
-            const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
-            prefetch(values + ahead, width);
-            prefetch(gradients + ahead, width);
-            const T* mask = y != nullptr ? y + r * channels + first : gradients;
-            T* kept = d_residual != nullptr ? d_residual + r * channels + first : nullptr;
-            if (y != nullptr) prefetch(mask + ahead, width);
-            const auto loop =
-                y != nullptr ? kept != nullptr ? gradient_sums_loop<true, true, T> : gradient_sums_loop<true, false, T>
-                : kept != nullptr ? gradient_sums_loop<false, true, T>
-                                  : gradient_sums_loop<false, false, T>;
-            loop(values, gradients, mask, kept, base, width, a, b);
-          }
-        });
+    float* factor = reinterpret_cast<float*>(sums + 2 * threads * channels);
+    float *slope = factor + channels, *offset = slope + channels;
+    for (Index c = 0; c < channels; ++c) factor[c] = rstd[c] * gamma[c];
+    const auto row_at = [&](Index r, Index first) {
+      const Index at = r * channels + first;
+      return GradientRow<T>{.x = args.x.as<T>() + at,
+                            .dy = dy + at,
+                            .more = more != nullptr ? more + at : nullptr,
+                            .y = mask == Mask::stored ? args.y.as<T>() + at : nullptr,
+                            .kept = d_residual != nullptr ? d_residual + at : nullptr,
+                            .mean = mean + first,
+                            .factor = factor + first,
+                            .beta = mask == Mask::computed ? args.beta.as<float>() + first : nullptr};
+    };
+    const auto prefetch_row = [&](const GradientRow<T>& row, Index width) {
+      prefetch(row.x + ahead, width);
+      prefetch(row.dy + ahead, width);
+      if (mask == Mask::stored) prefetch(row.y + ahead, width);
+      if (more != nullptr) prefetch(row.more + ahead, width);
+    };
+    const auto sums_loop = gradient_sums_loop_for<T>(mask, d_residual != nullptr, more != nullptr);
+    channel_sums(threads, rows, channels, sums,
+                 [&](Index first_row, Index count, Index first, Index width, float* a, float* b) {
+                   for (Index r = first_row; r < first_row + count; ++r) {
+                     const GradientRow<T> row = row_at(r, first);
+                     prefetch_row(row, width);
+                     sums_loop(row, width, a, b);
+                   }
+                 });
     const double count = static_cast<double>(rows);
     for (Index c = 0; c < channels; ++c) {
       const double r = static_cast<double>(rstd[c]), g = static_cast<double>(gamma[c]);
@@ -369,23 +414,20 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
       float &d_beta = args.d_beta.as<float>()[c], &d_gamma = args.d_gamma.as<float>()[c];
       d_beta = static_cast<float>(args.accumulate ? d_beta + sum : sum);
       d_gamma = static_cast<float>(args.accumulate ? d_gamma + dot : dot);
-      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·(x − mean) + offset; centred, because folding the
+      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = factor·dy + slope·(x − mean) + offset; centred, because folding the
       // mean into the offset would cancel where a channel's mean is large against its spread
-      scale[c] = static_cast<float>(g * r);
       slope[c] = static_cast<float>(-g * r * r * dot / count);
       offset[c] = static_cast<float>(-g * r * sum / count);
     }
-    if (d_residual != nullptr) dy = d_residual, y = nullptr;  // through the ReLU already
+    if (d_residual != nullptr) dy = d_residual, more = nullptr, mask = Mask::none;  // through the ReLU already
+    const auto loop = mask == Mask::stored     ? gradient_loop<Mask::stored, T>
+                      : mask == Mask::computed ? gradient_loop<Mask::computed, T>
+                                               : gradient_loop<Mask::none, T>;
     in_shares(threads, rows * channels, rows, 1, [&](Range range) {
       for (Index r = range.begin; r < range.end; ++r) {
-        const T *values = x + r * channels, *gradients = dy + r * channels;
-        const T* mask = y != nullptr ? y + r * channels : gradients;
-        T* out = dx + r * channels;
-        prefetch(values + ahead, channels);
-        prefetch(gradients + ahead, channels);
-        if (y != nullptr) prefetch(mask + ahead, channels);
-        const auto loop = y != nullptr ? gradient_loop<true, T> : gradient_loop<false, T>;
-        loop(values, gradients, mask, scale, slope, mean, offset, channels, out);
+        const GradientRow<T> row = row_at(r, 0);
+        prefetch_row(row, channels);
+        loop(row, slope, offset, channels, dx + r * channels);
       }
     });
   });

@@ -18,6 +18,16 @@ Values sum_of(const Tensor& x, const Tensor& residual) {
   return sum;
 }
 
+/// What a batch norm writes without residual and ReLU, from the statistics as they are saved: backward has no others.
+Values normalised(const Values& x, const Values& mean, const Values& rstd, const Values& gamma, const Values& beta) {
+  Values y(x.size());
+  for (std::size_t at = 0; at < y.size(); ++at) {
+    const std::size_t c = at % mean.size();
+    y[at] = (x[at] - mean[c]) * rstd[c] * gamma[c] + beta[c];
+  }
+  return y;
+}
+
 }  // namespace
 
 void ReferenceDevice::do_layer_norm_forward(Stream&, const LayerNormForward& args) {
@@ -123,14 +133,12 @@ void ReferenceDevice::do_batch_norm_forward(Stream&, const BatchNormForward& arg
   }
   for (double& value : variance) value /= n;
   for (std::int64_t c = 0; c < channels; ++c) rstd[c] = 1 / std::sqrt(variance[c] + args.epsilon);
-  Values y(x.size());
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const std::int64_t at = i * channels + c;
-      y[at] = (x[at] - mean[c]) * rstd[c] * gamma[c] + beta[c];
-      if (args.residual) y[at] += residual[at];
-      if (args.relu && y[at] < 0) y[at] = 0;  // NaN stays NaN
-    }
+  store(args.mean, mean);
+  store(args.rstd, rstd);
+  Values y = normalised(x, load(args.mean), load(args.rstd), gamma, beta);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (args.residual) y[i] += residual[i];
+    if (args.relu && y[i] < 0) y[i] = 0;  // NaN stays NaN
   }
   if (args.running_mean) {
     Values running_mean = load(args.running_mean), running_var = load(args.running_var);
@@ -143,16 +151,15 @@ void ReferenceDevice::do_batch_norm_forward(Stream&, const BatchNormForward& arg
     store(args.running_var, running_var);
   }
   store(args.y, y);
-  store(args.mean, mean);
-  store(args.rstd, rstd);
 }
 
 void ReferenceDevice::do_batch_norm_backward(Stream&, const BatchNormBackward& args) {
   const std::int64_t channels = args.x.dims[3], n = args.x.count() / channels;
   const Values x = load(args.x), gamma = load(args.gamma), mean = load(args.mean), rstd = load(args.rstd);
-  Values dy = load(args.dy);
+  Values dy = sum_of(args.dy, args.dy_more);
   if (args.relu) {
-    const Values y = load(args.y);
+    Values y = args.y ? load(args.y) : normalised(x, mean, rstd, gamma, load(args.beta));
+    round_to(args.x.dtype, y);
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
   }
   Values d_gamma(gamma.size(), 0.0), d_beta(gamma.size(), 0.0), dx(x.size());

@@ -189,10 +189,13 @@ class BatchNorm final : public Known {
                                              o_.epsilon, none, o_.relu, image_of(v.out), v.saved[0], v.saved[1]});
   }
   void backward(BlockRun& run, const Values& v, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
-    const Tensor y = o_.relu ? image_of(v.out) : Tensor{}, no_residual;
-    device_->batch_norm_backward(run.stream,
-                                 {image_of(d_out), image_of(v.in[0]), y, weight(0), v.saved[0], v.saved[1], o_.relu,
-                                  image_of(d_in[0]), no_residual, gradient(0), gradient(1), run.accumulate});
+    BatchNormBackward args;
+    args.dy = image_of(d_out), args.x = image_of(v.in[0]);
+    args.gamma = weight(0), args.beta = weight(1), args.mean = v.saved[0], args.rstd = v.saved[1];
+    args.relu = o_.relu;
+    args.dx = image_of(d_in[0]), args.d_gamma = gradient(0), args.d_beta = gradient(1);
+    args.accumulate = run.accumulate;
+    device_->batch_norm_backward(run.stream, args);
   }
   bool always_writes() const override { return true; }
 };

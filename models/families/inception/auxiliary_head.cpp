@@ -91,10 +91,10 @@ void AuxiliaryHead::backward(BlockRun& run, const Tensor* saved, const Tensor* s
   const int fc = static_cast<int>(first_parameter_ + layers_.size() * ConvolutionNorm::parameter_count);
   announce(run, fc + 1, fc);
   device_->average_pool_backward(run.stream, {d_features, d_relu1});
-  layers_[1].norm_backward(run, ConvolutionNorms::saved_of(saved, 1), s.relu1, d_relu1, {});
+  layers_[1].norm_backward(run, ConvolutionNorms::saved_of(saved, 1), true, d_relu1);
   layers_[1].convolution_backward(run, s.relu0, d_relu1, d_relu0);
   ConvolutionNorms::announce_layer(run, 1, first_parameter_);
-  layers_[0].norm_backward(run, saved, s.relu0, d_relu0, {});
+  layers_[0].norm_backward(run, saved, true, d_relu0);
   layers_[0].convolution_backward(run, s.pooled, d_relu0, d_pooled);
   ConvolutionNorms::announce_layer(run, 0, first_parameter_);
   dx.add(run, [&](const Tensor& target) {

@@ -72,7 +72,7 @@ class Stem final : public Block {
                    dx = from_pool ? before.d_pooled : before.d_relu;
       if (pools_[i])
         device_->max_pool_backward(run.stream, {at.d_pooled, at.argmax, max_kernel, max_stride, 0, at.d_relu});
-      layers_[i].norm_backward(run, ConvolutionNorms::saved_of(run.saved.data(), i), at.relu, at.d_relu, {});
+      layers_[i].norm_backward(run, ConvolutionNorms::saved_of(run.saved.data(), i), true, at.d_relu);
       layers_[i].convolution_backward(run, x, at.d_relu, dx);
       ConvolutionNorms::announce_layer(run, i);
     }
@@ -136,7 +136,7 @@ class ModuleBlock final : public Block {
   ActivationSpec output() const override {
     return sizes_.activation(module_.name, module_.out_size, module_.out_channels);
   }
-  // Of a joined unit the output is in y alone: backward takes it out again.
+  // Of a joined unit the output is in y alone.
   std::vector<ActivationSpec> saved() const override {
     std::vector<ActivationSpec> specs = layers_.saved();
     for (std::size_t i = 0; i < layers_.size(); ++i)
@@ -195,7 +195,7 @@ class ModuleBlock final : public Block {
     if (auxiliary_) auxiliary_->forward(run, s.auxiliary, x);
   }
 
-  void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) override {
+  void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Saved s = saved_of(run);
     const std::size_t units = layers_.size();
     const Tensor spare = run.scratch[units + 1], d_pooled = run.scratch[units + 2];
@@ -214,16 +214,13 @@ class ModuleBlock final : public Block {
     }
     for (std::size_t i = units; i-- > 0;) {
       const Unit& unit = module_.units[i];
-      Tensor out = s.relu[i];
       const Tensor d_out = d_units[i].tensor();
       if (unit.joined) {
-        out = part(run, unit.out_channels);
         channel -= unit.out_channels;
         device_->copy_channels(run.stream, {dy, d_out, channel, 0, unit.out_channels});
-        device_->copy_channels(run.stream, {y, out, channel, 0, unit.out_channels});
       }
       ConvolutionNorm& layer = layers_[i];
-      layer.norm_backward(run, ConvolutionNorms::saved_of(run.saved.data(), i), out, d_out, {});
+      layer.norm_backward(run, ConvolutionNorms::saved_of(run.saved.data(), i), true, d_out);
       const Tensor from = source(s, unit, x);
       if (unit.source == Unit::pooled_input) {
         layer.convolution_backward(run, from, d_out, d_pooled);

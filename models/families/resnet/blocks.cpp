@@ -52,14 +52,13 @@ class Stem final : public Block {
     layer_.forward(run, run.saved.data(), run.tokens_or_images, {}, true, relu);
     if (pool_) device_->max_pool_forward(run.stream, {relu, kernel, stride, padding, y, run.saved[4]});
   }
-  void backward(BlockRun& run, Tensor, Tensor y, Tensor dy, Tensor) override {
-    Tensor relu = y, d_relu = dy;
+  void backward(BlockRun& run, Tensor, Tensor, Tensor dy, Tensor) override {
+    Tensor d_relu = dy;
     if (pool_) {
-      relu = run.saved[3];
       d_relu = run.scratch[0];
       device_->max_pool_backward(run.stream, {dy, run.saved[4], kernel, stride, padding, d_relu});
     }
-    layer_.norm_backward(run, run.saved.data(), relu, d_relu, {});
+    layer_.norm_backward(run, run.saved.data(), true, d_relu);
     layer_.convolution_backward(run, run.tokens_or_images, d_relu, {});
     announce(run, 2, 0);
   }
@@ -107,16 +106,16 @@ class Bottleneck final : public Block {
     return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
-    // forward: the projected shortcut; backward: the gradient of the shortcut, of relu2, and of x through the
-    // projection.
-    std::vector<ActivationSpec> specs{{"shortcut", layers_[third].output(), dtype_},
-                                      {"d_relu2", layers_[second].output(), dtype_}};
-    if (has_projection()) specs.push_back({"dx", input_, dtype_});
+    // forward: the projected shortcut; backward: the gradients of relu2 and of the projected shortcut.
+    std::vector<ActivationSpec> specs{{"d_relu2", layers_[second].output(), dtype_}};
+    if (has_projection()) specs.push_back({"shortcut", layers_[third].output(), dtype_});
     return specs;
   }
+  // dx is that of the convolutions, dx_more that of the shortcut.
+  bool leaves_two_gradients() const override { return true; }
+  bool takes_two_gradients() const override { return true; }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>& statistics) override {
-    device_ = &device;
     layers_.build(device, own, 0, statistics, 0);
   }
   std::vector<NamedPlan> plans() const override {
@@ -129,7 +128,7 @@ class Bottleneck final : public Block {
     const Tensor* saved = run.saved.data() + 2;
     Tensor shortcut = x;
     if (has_projection()) {
-      shortcut = run.scratch[0];
+      shortcut = run.scratch[1];
       layers_[projection].forward(run, saved + 9, x, {}, false, shortcut);
     }
     layers_[first].forward(run, saved, x, {}, true, relu1);
@@ -139,25 +138,23 @@ class Bottleneck final : public Block {
   void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) override {
     const Tensor &relu1 = run.saved[0], &relu2 = run.saved[1];
     const Tensor* saved = run.saved.data() + 2;
-    const Tensor &d_shortcut = run.scratch[0], &d_relu2 = run.scratch[1];
-    const Tensor dx_other = has_projection() ? run.scratch[2] : d_shortcut;
+    const Tensor &d_relu2 = run.scratch[0], &d_shortcut = has_projection() ? run.scratch[1] : run.dx_more;
     // dy is done with once d_relu2 is there, and large enough: stride² · channels ≤ 4 · channels.
     const Tensor d_relu1 = dy.slice(0, layers_[first].output());
-    layers_[third].norm_backward(run, saved + 6, y, dy, d_shortcut);
+    layers_[third].norm_backward(run, saved + 6, true, dy, {y, run.dy_more, d_shortcut});
     if (has_projection()) {
-      layers_[projection].norm_backward(run, saved + 9, {}, d_shortcut, {});
-      layers_[projection].convolution_backward(run, x, d_shortcut, dx_other);
+      layers_[projection].norm_backward(run, saved + 9, false, d_shortcut);
+      layers_[projection].convolution_backward(run, x, d_shortcut, run.dx_more);
       announce(run, 11, 9);
     }
     layers_[third].convolution_backward(run, relu2, dy, d_relu2);
     announce(run, 8, 6);
-    layers_[second].norm_backward(run, saved + 3, relu2, d_relu2, {});
+    layers_[second].norm_backward(run, saved + 3, true, d_relu2);
     layers_[second].convolution_backward(run, relu1, d_relu2, d_relu1);
     announce(run, 5, 3);
-    layers_[first].norm_backward(run, saved, relu1, d_relu1, {});
+    layers_[first].norm_backward(run, saved, true, d_relu1);
     layers_[first].convolution_backward(run, x, d_relu1, dx);
     announce(run, 2, 0);
-    device_->add(run.stream, {dx, dx_other, dx});
   }
 
  private:
@@ -168,7 +165,6 @@ class Bottleneck final : public Block {
   DType dtype_;
   Dims input_;
   ConvolutionNorms layers_;
-  Device* device_ = nullptr;
 };
 
 }  // namespace

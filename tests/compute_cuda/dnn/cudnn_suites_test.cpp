@@ -102,6 +102,9 @@ class CudnnSuites : public testing::TestWithParam<Described> {
     std::string weights;
     if (is_half(s.dtype)) {
       weights = answer(added_weights_graph(*target_, s), demands_of(s));
+      if (const auto padded = padded_part(s); padded && weights.starts_with(refused))
+        weights = answer(added_weights_graph(*target_, *padded), demands_of(*padded)) + ", padded to " +
+                  std::to_string(padded->in_channels) + " channels";
       if (weights.starts_with(refused)) {
         const ConvolutionShape part = widened_part(s);
         weights = pass(part, Op::convolution_backward_weights) + ", widened to float32, " + std::to_string(part.batch) +

@@ -90,7 +90,12 @@ TEST_F(DnnPlans, GradientsOfWeightsAreNeverRoundedTo16Bits) {
   ConvolutionShape s = wide;
   EXPECT_TRUE(has(device_->plan(s)->description(), "added in float32"));
   s.in_channels = 3;
+  EXPECT_TRUE(has(device_->plan(s)->description(), "padded to 8 channels, added in float32"));
+  s.in_channels = 12;
   EXPECT_TRUE(has(device_->plan(s)->description(), "widened to float32"));
+  s.in_channels = 6, s.groups = 2;
+  EXPECT_TRUE(has(device_->plan(s)->description(), "widened to float32"));
+  s.groups = 1;
   s.dtype = DType::float32;
   EXPECT_FALSE(has(device_->plan(s)->description(), "float32"));
 }

@@ -97,6 +97,29 @@ TEST_P(TrafficTest, OfBatchNorm) {
                               .rstd = float_out("rstd", {64})};
   expect_bytes(args, traffic(args).read / 5, 6 * 64 * 4,
                [&](const BatchNormForward& a) { device().batch_norm_forward(stream(), a); });
+  // Of a norm without a residual, which computes the ReLU's mask again: dy and x twice, and nothing else of that size.
+  BatchNormBackward backward{.dy = in(image, 5),
+                             .x = args.x,
+                             .gamma = args.gamma,
+                             .beta = args.beta,
+                             .mean = floats({64}, 6),
+                             .rstd = floats({64}, 7),
+                             .relu = true,
+                             .dx = out("dx", image),
+                             .d_gamma = float_out("d_gamma", {64}),
+                             .d_beta = float_out("d_beta", {64})};
+  const auto run = [&](const BatchNormBackward& a) { device().batch_norm_backward(stream(), a); };
+  const double tensor = static_cast<double>(backward.dy.bytes());
+  EXPECT_NEAR(traffic(backward).read / tensor, 4, 0.1);
+  EXPECT_NEAR(traffic(backward).written / tensor, 1, 0.1);
+  expect_bytes(backward, traffic(backward).read / 2, 6 * 64 * 4, run);  // each thread has but eight rows
+  // With a residual: both parts of the gradient, x and y for the sums, the kept sum and x for dx.
+  backward.dy_more = in(image, 8);
+  backward.y = in(image, 9);
+  backward.d_residual = out("d_residual", image);
+  EXPECT_NEAR(traffic(backward).read / tensor, 6, 0.1);
+  EXPECT_NEAR(traffic(backward).written / tensor, 2, 0.1);
+  expect_bytes(backward, traffic(backward).read / 4, 6 * 64 * 4, run);
 }
 
 TEST_P(TrafficTest, OfTheOptimizer) {

@@ -1,8 +1,8 @@
 // In place of CUDA's runtime: what the cuda device calls of it, in memory of the harness. One GPU is there, made up:
-// sm_90 with 64 MiB. Streams do their work at once; a stream that is captured notes it, and a graph does it at each
-// launch. While a stream is captured, what a GPU then refuses is refused: allocating, freeing, waiting for the device,
-// for the stream or for an event of the capture. More lenient than CUDA: a capture does not spread to other streams by
-// events, which is refused as not supported.
+// sm_90 with 64 MiB. Streams do their work at once, or put it off (Overlap); a stream that is captured notes it, and a
+// graph does it at each launch. While a stream is captured, what a GPU then refuses is refused: allocating, freeing,
+// waiting for the device, for the stream or for an event of the capture. More lenient than CUDA: a capture does not
+// spread to other streams by events, which is refused as not supported.
 #include "tests/support/simt/runtime.hpp"
 
 #include <cuda_runtime_api.h>
@@ -18,16 +18,20 @@
 namespace {
 
 using tw::simt::gpu;
+using tw::simt::Queue;
 using tw::simt::Stream;
 using tw::simt::Work;
 
 struct Event {
-  double ms = 0;
+  std::shared_ptr<double> ms = std::make_shared<double>(0);
   const Stream* captured = nullptr;  // the stream whose capture has recorded it last
+  std::shared_ptr<Queue> queue;      // of the stream that has recorded it last, and its entry there
+  long number = 0;
+  bool is_done() const { return !queue || queue->done >= number; }
 };
 /// A recorded graph, or one that can be launched.
 struct Graph {
-  std::vector<Work> work;
+  std::shared_ptr<const std::vector<Work>> work;
 };
 
 int captures = 0;  // streams that are captured
@@ -113,6 +117,7 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribut
 cudaError_t CUDARTAPI cudaDeviceSynchronize() {
   if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
   gpu().calls.emplace_back("synchronize device");
+  tw::simt::finish_all();
   return done();
 }
 cudaError_t CUDARTAPI cudaGetLastError() {
@@ -135,6 +140,7 @@ cudaError_t CUDARTAPI cudaMalloc(void** data, std::size_t bytes) {
 }
 cudaError_t CUDARTAPI cudaFree(void* data) {
   if (captures > 0) return done(cudaErrorStreamCaptureUnsupported);
+  tw::simt::finish_all();
   tw::simt::free(data);  // of a device that has failed too, whose memory is gone
   gpu().calls.emplace_back("free");
   return done();
@@ -149,6 +155,7 @@ cudaError_t CUDARTAPI cudaMallocHost(void** data, std::size_t bytes) {
   return done();
 }
 cudaError_t CUDARTAPI cudaFreeHost(void* data) {
+  tw::simt::finish_all();
   if (data != nullptr) --handle_count;
   std::free(data);
   return done();
@@ -189,6 +196,7 @@ cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t* stream, unsigne
 }
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
   if (is_captured(stream)) --captures;
+  if (stream != nullptr) tw::simt::finish(*of(stream).queue, of(stream).queue->enqueued);
   destroy<Stream>(stream);
   return done();
 }
@@ -198,10 +206,15 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
     return done(cudaErrorStreamCaptureUnsupported);
   }
   gpu().calls.emplace_back("synchronize stream");
+  if (stream != nullptr) tw::simt::finish(*of(stream).queue, of(stream).queue->enqueued);
   return done();
 }
 cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (!is_captured(stream)) return done(of(event).captured == nullptr ? cudaSuccess : cudaErrorNotSupported);
+  if (!is_captured(stream)) {
+    if (of(event).captured != nullptr) return done(cudaErrorNotSupported);
+    if (of(event).queue) tw::simt::put_off_wait(of(stream), of(event).queue, of(event).number);
+    return done();
+  }
   if (of(event).captured == &of(stream)) return done();
   of(stream).invalid = true;
   return done(cudaErrorStreamCaptureIsolation);
@@ -224,13 +237,13 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* gra
   *graph = nullptr;
   if (!is_captured(stream)) return done(cudaErrorIllegalState);
   --captures;
-  Stream next;
-  next.priority = of(stream).priority;
-  Stream ended = std::exchange(of(stream), std::move(next));
+  of(stream).capturing = false;
+  const bool is_invalid = std::exchange(of(stream).invalid, false);
+  std::vector<Work> recorded = std::exchange(of(stream).recorded, {});
   if (has_failed()) return done();
-  if (ended.invalid) return done(cudaErrorStreamCaptureInvalidated);
+  if (is_invalid) return done(cudaErrorStreamCaptureInvalidated);
   make<Graph>(graph);
-  reinterpret_cast<Graph*>(*graph)->work = std::move(ended.recorded);
+  reinterpret_cast<Graph*>(*graph)->work = std::make_shared<const std::vector<Work>>(std::move(recorded));
   ++gpu().recorded;
   return done();
 }
@@ -245,8 +258,10 @@ cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream
   if (has_failed()) return done();
   if (is_captured(stream)) return done(cudaErrorNotSupported);
   ++gpu().launched;
-  poison();
-  for (const Work& work : reinterpret_cast<Graph*>(graph)->work) tw::simt::run(work);
+  tw::simt::put_off(of(stream), [all = reinterpret_cast<Graph*>(graph)->work] {
+    poison();
+    for (const Work& work : *all) tw::simt::run(work);
+  });
   return cudaSuccess;  // what fails there shows later
 }
 cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
@@ -273,17 +288,33 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (has_failed()) return done();
   of(event).captured = is_captured(stream) ? &of(stream) : nullptr;
   if (is_captured(stream)) return done();
-  of(event).ms = gpu().clock_ms.value_or(
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count());
-  poison();
+  const auto note = [ms = of(event).ms] {
+    *ms = gpu().clock_ms.value_or(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    poison();
+  };
+  if (stream == nullptr) {
+    of(event).queue = nullptr;
+    note();
+    return done();
+  }
+  tw::simt::put_off(of(stream), note);
+  of(event).queue = of(stream).queue;
+  of(event).number = of(stream).queue->enqueued;
   return done();
 }
 cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
-  return done(of(event).captured == nullptr ? cudaSuccess : cudaErrorCapturedEvent);
+  if (of(event).captured != nullptr) return done(cudaErrorCapturedEvent);
+  if (of(event).queue) tw::simt::finish(*of(event).queue, of(event).number);
+  return done();
 }
-cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
+  if (of(event).captured != nullptr) return done(cudaErrorCapturedEvent);
+  return done(of(event).is_done() ? cudaSuccess : cudaErrorNotReady);
+}
 cudaError_t CUDARTAPI cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  *milliseconds = static_cast<float>(of(end).ms - of(start).ms);
+  if (!of(start).is_done() || !of(end).is_done()) return done(cudaErrorNotReady);
+  *milliseconds = static_cast<float>(*of(end).ms - *of(start).ms);
   return done(of(start).captured == nullptr && of(end).captured == nullptr ? cudaSuccess : cudaErrorCapturedEvent);
 }
 

@@ -12,6 +12,13 @@ namespace tw::simt {
 /// The order in which a grid's blocks and threads run.
 enum class Schedule { ascending, descending, seeded };
 
+/// When the work of streams is done.
+enum class Overlap {
+  none,  ///< when it is enqueued
+  late,  ///< when the host waits for it: each stream only as far as is waited for
+  early  ///< likewise, but before each piece of a stream all others do what their waits let them
+};
+
 struct StandInGpu {
   int architecture = 90;
   std::size_t memory_bytes = std::size_t{64} << 20;
@@ -20,6 +27,10 @@ struct StandInGpu {
   /// Each grid runs once, in this order, instead of once in each with results that are compared: a third of the time,
   /// for tests of what is around the kernels.
   std::optional<Schedule> only;
+
+  /// What one stream reads before another has written it, because it does not wait, shows in Overlap::late; what one
+  /// overwrites before another has read it, in Overlap::early. Memory that is given back waits for all streams.
+  Overlap overlap = Overlap::none;
 
   /// Allocations of this many bytes are filled with NaN before a graph runs, and where an event is recorded in a stream
   /// that is not captured: a workspace holds nothing from one operator to the next. 0: none are.

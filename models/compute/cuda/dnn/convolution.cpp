@@ -42,7 +42,8 @@ class DnnConvolution final : public ConvolutionPlan {
   bool has_backward_input() const { return static_cast<bool>(backward_input_); }
 
   std::string description() const override {
-    const char* const ways[] = {"", ", added in float32", ", widened to float32"};
+    const char* const ways[] = {"", ", added in float32", ", padded to 8 channels, added in float32",
+                                ", widened to float32"};
     return "cuDNN: forward " + forward_.plan().description() + "; backward input " +
            (backward_input_ ? backward_input_.plan().description() : "none") + "; backward weights " +
            weights_.plan().description() + ways[static_cast<int>(way_)];
@@ -78,6 +79,21 @@ class DnnConvolution final : public ConvolutionPlan {
       }
       return;
     }
+    if (way_ == Way::padded) {
+      const Tensor sum{scratch, DType::float32, part_.weight()};
+      const Tensor addend{scratch + dnn::aligned(sum.bytes()), DType::float32, part_.weight()};
+      const Tensor x{static_cast<char*>(addend.data) + dnn::aligned(addend.bytes()), part_.dtype, part_.in()};
+      const std::int64_t channels = shape().in_channels;
+      pad_channels(stream, x.dtype, args.x.data, x.count() / part_.in_channels, channels, x.data);
+      TW_CUDA(cudaMemsetAsync(addend.data, 0, addend.bytes(), stream));
+      if (args.accumulate) copy_channels(stream, {args.d_weight, addend, 0, 0, channels});
+      weights_.run(
+          stream,
+          {{dnn::uid_x, x.data}, {dnn::uid_y, args.dy.data}, {dnn::uid_addend, addend.data}, {dnn::uid_sum, sum.data}},
+          workspace);
+      copy_channels(stream, {sum, args.d_weight, 0, 0, channels});
+      return;
+    }
     if (!args.accumulate) TW_CUDA(cudaMemsetAsync(args.d_weight.data, 0, args.d_weight.bytes(), stream));
     const auto add = [&](void* x, void* dy) {
       weights_.run(stream, {{dnn::uid_x, x}, {dnn::uid_w, args.d_weight.data}, {dnn::uid_y, dy}}, workspace);
@@ -95,13 +111,24 @@ class DnnConvolution final : public ConvolutionPlan {
 
  private:
   /// How a float32 gradient of the weights comes about: the operation adds it to what is there (float32); an operation
-  /// behind it adds (16 bits); or 16-bit inputs are first made float32, which TF32 then holds exactly.
-  enum class Way { direct, added, widened };
+  /// behind it adds (16 bits), for images of few channels with zeros as further ones; or 16-bit inputs are first made
+  /// float32, which TF32 then holds exactly.
+  enum class Way { direct, added, padded, widened };
 
   Runner find(const ConvolutionShape& s, Op pass, std::string* why) {
     return Runner(dnn::find_measured(
         context_, *dnn_, name_of(s, to_string(pass)), dnn::convolution_graph(*dnn_->target, s, pass), wish(s),
         {{dnn::uid_x, s.in(), s.dtype}, {dnn::uid_w, s.weight(), s.dtype}, {dnn::uid_y, s.out(), s.dtype}}, {}, why));
+  }
+  Runner find_added(const ConvolutionShape& s) {
+    std::string why;
+    return Runner(dnn::find_measured(context_, *dnn_, name_of(s, "convolution_backward_weights, added"),
+                                     dnn::added_weights_graph(*dnn_->target, s), wish(s),
+                                     {{dnn::uid_x, s.in(), s.dtype},
+                                      {dnn::uid_y, s.out(), s.dtype},
+                                      {dnn::uid_addend, s.weight(), DType::float32},
+                                      {dnn::uid_sum, s.weight(), DType::float32}},
+                                     {}, &why));
   }
   dnn::Wish wish(const ConvolutionShape& s) const {
     dnn::Demands demands = dnn::demands_of(s);
@@ -115,29 +142,36 @@ class DnnConvolution final : public ConvolutionPlan {
       weights_ = find(s, Op::convolution_backward_weights, why);
       return static_cast<bool>(weights_);
     }
-    std::string not_added;
     way_ = Way::added;
-    weights_ = Runner(dnn::find_measured(context_, *dnn_, name_of(s, "convolution_backward_weights, added"),
-                                         dnn::added_weights_graph(*dnn_->target, s), wish(s),
-                                         {{dnn::uid_x, s.in(), s.dtype},
-                                          {dnn::uid_y, s.out(), s.dtype},
-                                          {dnn::uid_addend, s.weight(), DType::float32},
-                                          {dnn::uid_sum, s.weight(), DType::float32}},
-                                         {}, &not_added));
-    if (weights_) return true;
+    if ((weights_ = find_added(s))) return true;
+    if (const std::optional<ConvolutionShape> padded = dnn::padded_part(s)) {
+      way_ = Way::padded;
+      part_ = *padded;
+      if ((weights_ = find_added(part_))) return true;
+    }
     way_ = Way::widened;
     part_ = dnn::widened_part(s);
     weights_ = find(part_, Op::convolution_backward_weights, why);
     return static_cast<bool>(weights_);
   }
-  /// The library's workspace, and behind it our scratch.
-  std::size_t weights_bytes() const {
-    const std::size_t scratch = way_ == Way::direct ? 0
-                                : way_ == Way::added
-                                    ? static_cast<std::size_t>(shape().weight().count()) * sizeof(float)
-                                    : dnn::widened_bytes(part_);
-    return dnn::aligned(weights_.plan().workspace_bytes()) + scratch;
+  std::size_t scratch_bytes() const {
+    const auto float32_bytes = [](const Dims& dims) {
+      return dnn::aligned(static_cast<std::size_t>(dims.count()) * sizeof(float));
+    };
+    switch (way_) {
+      case Way::direct:
+        return 0;
+      case Way::added:
+        return float32_bytes(shape().weight());
+      case Way::padded:
+        return 2 * float32_bytes(part_.weight()) + Tensor{nullptr, part_.dtype, part_.in()}.bytes();
+      case Way::widened:
+        return dnn::widened_bytes(part_);
+    }
+    return 0;
   }
+  /// The library's workspace, and behind it our scratch.
+  std::size_t weights_bytes() const { return dnn::aligned(weights_.plan().workspace_bytes()) + scratch_bytes(); }
 
   void run(Stream& on, Runner& runner, void* x, void* w, void* y) {
     context_.use();
@@ -151,7 +185,7 @@ class DnnConvolution final : public ConvolutionPlan {
   Runner forward_, backward_input_, weights_;
   std::string no_backward_input_;
   Way way_ = Way::direct;
-  ConvolutionShape part_;  // widened: so many images at once
+  ConvolutionShape part_;  // padded: with further channels; widened: so many images at once
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/compute/cuda/kernels/kernels.hpp"
+
 namespace tw::models::cuda::dnn {
 namespace {
 
@@ -169,6 +171,13 @@ Demands demands_of(const ConvolutionShape& shape) {
   return {.deterministic = true,
           .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32,
           .most_workspace_bytes = std::size_t{1} << 30};
+}
+
+std::optional<ConvolutionShape> padded_part(const ConvolutionShape& shape) {
+  if (shape.groups != 1 || shape.in_channels >= padded_channels) return std::nullopt;
+  ConvolutionShape part = shape;
+  part.in_channels = padded_channels;
+  return part;
 }
 
 ConvolutionShape widened_part(const ConvolutionShape& shape) {

@@ -1,6 +1,8 @@
 // The graphs of convolution and attention. Private to models/compute/cuda. No GPU is needed to build them.
 #pragma once
 
+#include <optional>
+
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/operators.hpp"
 
@@ -17,7 +19,10 @@ Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op 
 Graph added_weights_graph(const Target& target, const ConvolutionShape& shape);
 /// What engines of this shape must obey, with at most 1 GiB of workspace.
 Demands demands_of(const ConvolutionShape& shape);
-/// Where there is no engine for that graph, the gradient is computed of inputs made float32, of this part of a 16-bit
+/// Where there is no engine for that graph and the images have few channels: the shape with zeros as further channels.
+/// Without a value: no channels are added.
+std::optional<ConvolutionShape> padded_part(const ConvolutionShape& shape);
+/// Where neither has an engine, the gradient is computed of inputs made float32, of this part of a 16-bit
 /// shape at once: as many images as divide the batch and take at most 512 MiB so, or one.
 ConvolutionShape widened_part(const ConvolutionShape& shape);
 /// Of the part's x and dy, each a multiple of 256.

@@ -120,7 +120,7 @@ struct ForwardTotals {
   const float* gamma;
   float *mean, *rstd, *running_mean, *running_var;
   float momentum, epsilon;
-  float* factor;  // rstd · gamma
+  float* factor;  // rstd · gamma in float32, as backward has it
 };
 
 __global__ void __launch_bounds__(total_threads)
@@ -147,13 +147,18 @@ __global__ void __launch_bounds__(total_threads)
   const double rstd = 1.0 / ::sqrt(variance + static_cast<double>(a.epsilon));
   a.mean[channel] = static_cast<float>(mean);
   a.rstd[channel] = static_cast<float>(rstd);
-  a.factor[channel] = static_cast<float>(rstd * static_cast<double>(a.gamma[channel]));
+  a.factor[channel] = a.rstd[channel] * a.gamma[channel];
   if (a.running_mean == nullptr) return;
   const double momentum = static_cast<double>(a.momentum), unbiased = variance * count / (count - 1);
   const double running_mean = static_cast<double>(a.running_mean[channel]);
   const double running_var = static_cast<double>(a.running_var[channel]);
   a.running_mean[channel] = static_cast<float>(running_mean + momentum * (mean - running_mean));
   a.running_var[channel] = static_cast<float>(running_var + momentum * (unbiased - running_var));
+}
+
+/// What forward writes without residual and ReLU; the mask of backward is that of these bits.
+__device__ inline float normalised(float x, float mean, float factor, float beta) {
+  return ::fmaf(x - mean, factor, beta);
 }
 
 template <class T>
@@ -180,7 +185,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_forward_k
         const Floats<N> residual = to_floats(packs[1]);
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-          float value = (x[k] - mean[k]) * factor[k] + beta[k];
+          float value = normalised(x[k], mean[k], factor[k], beta[k]);
           if constexpr (adds) value += residual[k];
           if constexpr (cuts) value = value < 0.0f ? 0.0f : value;  // a NaN stays
           x[k] = value;
@@ -194,27 +199,59 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_forward_k
 // ---- backward ----
 template <class T>
 struct Backward {
-  const T *dy, *x, *y;  // y only where its sign masks dy
+  const T *dy, *dy_more, *x, *y;  // y only where its sign masks dy
   T *dx, *d_residual;
-  const float *mean, *scale, *slope, *offset;
+  const float *mean, *rstd, *gamma;
+  const float* beta;  // only where the mask is computed again
+  const float *scale, *slope, *offset;
 };
 
-/// x and dy, under the ReLU's mask; all loads stand before the first use.
-template <int N, bool masks, class T>
-__device__ inline void load_gradient(const Backward<T>& a, Index at, Floats<N>& x, Floats<N>& g) {
+enum class Mask { none, stored, computed };
+
+/// body(std::integral_constant<Mask, …>)
+template <class T, class Body>
+__device__ inline void with_mask(const Backward<T>& a, Body&& body) {
+  if (a.y != nullptr) {
+    body(std::integral_constant<Mask, Mask::stored>{});
+  } else if (a.beta != nullptr) {
+    body(std::integral_constant<Mask, Mask::computed>{});
+  } else {
+    body(std::integral_constant<Mask, Mask::none>{});
+  }
+}
+
+/// x and the gradient, under the ReLU's mask; all loads stand before the first use. `factor` and `beta` of the channels
+/// for Mask::computed.
+template <int N, Mask mask, bool adds, class T>
+__device__ inline void load_gradient(const Backward<T>& a, Index at, const Floats<N>& mean, const Floats<N>& factor,
+                                     const Floats<N>& beta, Floats<N>& x, Floats<N>& g) {
   const Pack<T, N> dy_pack = load_pack<N>(a.dy + at), x_pack = load_pack<N>(a.x + at);
-  Pack<T, N> y_pack;
-  if constexpr (masks) y_pack = load_pack<N>(a.y + at);
+  Pack<T, N> y_pack, more_pack;
+  if constexpr (mask == Mask::stored) y_pack = load_pack<N>(a.y + at);
+  if constexpr (adds) more_pack = load_pack<N>(a.dy_more + at);
   x = to_floats(x_pack);
   g = to_floats(dy_pack);
-  if constexpr (masks) {
-    const Floats<N> y = to_floats(y_pack);
+  if constexpr (adds) {
+    const Floats<N> more = to_floats(more_pack);
+#pragma unroll
+    for (int k = 0; k < N; ++k) g[k] += more[k];
+    g = to_floats(to_pack<T>(g));
+  }
+  if constexpr (mask != Mask::none) {
+    Floats<N> y;
+    if constexpr (mask == Mask::stored) {
+      y = to_floats(y_pack);
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; ++k) y[k] = normalised(x[k], mean[k], factor[k], beta[k]);
+      y = to_floats(to_pack<T>(y));
+    }
 #pragma unroll
     for (int k = 0; k < N; ++k) g[k] = y[k] > 0.0f ? g[k] : 0.0f;
   }
 }
 
-/// Σ g and Σ g·(x − mean); g is kept where another branch wants it.
+/// Σ g and Σ g·(x − mean); g is kept where another branch wants it, which alone may bring a second gradient.
 template <class T, int N>
 __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_sums_kernel.blocks)
     batch_norm_gradient_sums_kernel(Columns c, Backward<T> a, Partial partial) {
@@ -222,19 +259,34 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
   float sums[backward_kinds * N] = {};
   if (me.width > 0) {
     const Floats<N> mean = load<N>(a.mean + me.column);
-    with_flag(a.y != nullptr, [&](auto masks) {
-      with_flag(a.d_residual != nullptr, [&](auto keeps) {
+    with_mask(a, [&](auto chosen) {
+      constexpr Mask mask = decltype(chosen)::value;
+      Floats<N> factor{}, beta{};
+      if constexpr (mask == Mask::computed) {
+        const Floats<N> rstd = load<N>(a.rstd + me.column), gamma = load<N>(a.gamma + me.column);
+        beta = load<N>(a.beta + me.column);
+#pragma unroll
+        for (int k = 0; k < N; ++k) factor[k] = rstd[k] * gamma[k];
+      }
+      const auto add_rows = [&](auto keeps, auto adds) {
         over_rows(c, me, [&](Index at) {
           Floats<N> x, g;
-          load_gradient<N, masks>(a, at, x, g);
-          if constexpr (keeps) store(a.d_residual + at, g);
+          load_gradient<N, mask, decltype(adds)::value>(a, at, mean, factor, beta, x, g);
+          if constexpr (decltype(keeps)::value) store(a.d_residual + at, g);
 #pragma unroll
           for (int k = 0; k < N; ++k) {
             sums[k] += g[k];
             sums[N + k] += g[k] * (x[k] - mean[k]);
           }
         });
-      });
+      };
+      if constexpr (mask == Mask::computed) {
+        add_rows(std::false_type{}, std::false_type{});
+      } else if (a.d_residual == nullptr) {
+        add_rows(std::false_type{}, std::false_type{});
+      } else {
+        with_flag(a.dy_more != nullptr, [&](auto adds) { add_rows(std::true_type{}, adds); });
+      }
     });
   }
   write_sums<N, backward_kinds>(c, me, sums, partial);
@@ -264,7 +316,7 @@ __global__ void __launch_bounds__(total_threads)
   const double dot = products * rstd, count = static_cast<double>(c.rows);
   a.d_beta[channel] = static_cast<float>(a.accumulate ? static_cast<double>(a.d_beta[channel]) + sum : sum);
   a.d_gamma[channel] = static_cast<float>(a.accumulate ? static_cast<double>(a.d_gamma[channel]) + dot : dot);
-  a.scale[channel] = static_cast<float>(scale);
+  a.scale[channel] = static_cast<float>(scale);  // forward's factor: a product of two floats is exact in float64
   a.slope[channel] = static_cast<float>(-scale * rstd * dot / count);
   a.offset[channel] = static_cast<float>(-scale * sum / count);
 }
@@ -276,10 +328,13 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_backward_
   if (me.width <= 0) return;
   const Floats<N> mean = load<N>(a.mean + me.column), scale = load<N>(a.scale + me.column),
                   slope = load<N>(a.slope + me.column), offset = load<N>(a.offset + me.column);
-  with_flag(a.y != nullptr, [&](auto masks) {
+  with_mask(a, [&](auto chosen) {
+    constexpr Mask mask = decltype(chosen)::value;
+    Floats<N> beta{};
+    if constexpr (mask == Mask::computed) beta = load<N>(a.beta + me.column);
     over_rows(c, me, [&](Index at) {
       Floats<N> x, g;
-      load_gradient<N, masks>(a, at, x, g);
+      load_gradient<N, mask, false>(a, at, mean, scale, beta, x, g);
 #pragma unroll
       for (int k = 0; k < N; ++k) g[k] = scale[k] * g[k] + slope[k] * (x[k] - mean[k]) + offset[k];
       store(a.dx + at, g);
@@ -325,11 +380,15 @@ void backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch)
   const Partial partial{static_cast<float*>(scratch), sums.slices * channels};
   float *scale = partial.sums + backward_kinds * partial.stride, *slope = scale + channels, *offset = slope + channels;
   Backward<T> a{args.dy.as<T>(),
+                args.dy_more.as<T>(),
                 args.x.as<T>(),
                 args.relu ? args.y.as<T>() : nullptr,
                 args.dx.as<T>(),
                 args.d_residual.as<T>(),
                 args.mean.as<float>(),
+                args.rstd.as<float>(),
+                args.gamma.as<float>(),
+                args.computes_mask() ? args.beta.as<float>() : nullptr,
                 scale,
                 slope,
                 offset};
@@ -365,8 +424,9 @@ void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void*
 
 void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch) {
   with_packs(args.x.dtype, args.x.dims[3],
-             {args.dy.data, args.x.data, args.relu ? args.y.data : nullptr, args.dx.data, args.d_residual.data,
-              args.mean.data},
+             {args.dy.data, args.dy_more.data, args.x.data, args.relu ? args.y.data : nullptr, args.dx.data,
+              args.d_residual.data, args.mean.data, args.rstd.data, args.gamma.data,
+              args.computes_mask() ? args.beta.data : nullptr},
              [&]<class T, int N>() { backward<T, N>(stream, args, scratch); });
 }
 

@@ -85,6 +85,10 @@ std::size_t column_sums_scratch(Index rows, Index columns);
 void column_sums(cudaStream_t stream, DType dtype, const void* x, Index rows, Index columns, Index ld, float scale,
                  float* sums, bool accumulate, void* scratch);
 
+/// y (rows, padded_channels) = x (rows, channels) with zeros behind; bf16 or fp16, channels ≤ padded_channels.
+constexpr Index padded_channels = 8;
+void pad_channels(cudaStream_t stream, DType dtype, const void* x, Index rows, Index channels, void* y);
+
 /// A chunk of rows of the output head.
 struct ClassifierRows {
   DType dtype = DType::float32;           ///< of logits

@@ -35,6 +35,22 @@ __global__ void __launch_bounds__(most_threads)
   store_pack(y + at.row * y_width + at.column, load_pack<N>(x + at.row * x_width + at.column));
 }
 
+template <class T>
+struct PadChannels {
+  const T* x;
+  T* y;
+  Index channels;
+  template <int N>
+  __device__ void at(Index i) const {
+    const Index row = i / padded_channels, first = i % padded_channels;
+    Pack<T, N> pack;
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      pack.values[k] = first + k < channels ? load_pack<1>(x + row * channels + first + k).values[0] : T{};
+    store_pack(y + i, pack);
+  }
+};
+
 }  // namespace
 
 void gather_rows(cudaStream_t stream, const GatherRows& args) {
@@ -64,6 +80,13 @@ void copy_channels(cudaStream_t stream, const CopyChannels& args) {
     const RowPartsShape shape(args.x.count() / x_width, args.count, N, most_threads);
     launch<copy_channels_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.x.as<T>() + args.from, x_width,
                                        args.y.as<T>() + args.to, y_width, shape.parts);
+  });
+}
+
+void pad_channels(cudaStream_t stream, DType dtype, const void* x, Index rows, Index channels, void* y) {
+  with_half(dtype, [&]<class T>(T*) {
+    const PadChannels<T> op{static_cast<const T*>(x), static_cast<T*>(y), channels};
+    map<padded_channels>(stream, op, rows * padded_channels, aligned(y));
   });
 }
 
