@@ -98,12 +98,21 @@ double series_error(std::int64_t variables, std::int64_t seq_len) {
   return sum / static_cast<double>(variables * seq_len);
 }
 
+double masked_entropy(std::int64_t ordinary_tokens) {
+  const auto n = static_cast<double>(ordinary_tokens);
+  const auto entropy_with = [n](double p) { return -p * std::log(p) - (1 - p) * std::log((1 - p) / (n - 1)); };
+  const double of_topic = 1 - masked_noise + masked_noise / n;
+  const double seen_tells = entropy_with(0.5 * of_topic + 0.5 / n) - entropy_with(0.5 + 0.5 / n);
+  return entropy_with(of_topic) - 0.2 * seen_tells;
+}
+
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   const DataDescription data = network.data();
   switch (data.kind) {
     case DataKind::tokens:
       break;
     case DataKind::masked_tokens:
+      return masked_entropy(data.vocabulary - masked_special_tokens);
     case DataKind::segmented_images:
     case DataKind::restored_images:
     case DataKind::measured_images:

@@ -38,6 +38,59 @@ class Tokens:
         return {"input_ids": tokens[:, 1:-1], "labels": tokens[:, 2:]}
 
 
+class MaskedTokens:
+    """[CLS] A [SEP] B [SEP]. The ordinary tokens make 4 cycles of equal length, the topics. A walks along a topic from a uniform place on;
+    B goes on where A ends (label 0), or walks along another topic from a uniform place on (label 1). A token is a uniform ordinary one
+    with probability NOISE. 15 % of a sequence's tokens are predicted: 80 % of these are [MASK], 10 % a uniform ordinary token."""
+
+    TOPICS, NOISE = 4, 1 / 16
+    CLS, SEP, MASK, FIRST = 1, 2, 3, 4  # token 0 pads and does not occur
+
+    def __init__(self, vocabulary, seq_len):
+        self.ordinary, self.seq_len, self.masked = vocabulary - self.FIRST, seq_len, max(1, seq_len * 15 // 100)
+
+        def entropy_with(p):  # of one token with p, and all others alike
+            return entropy(np.append(p, np.full(self.ordinary - 1, (1 - p) / (self.ordinary - 1))))
+
+        n = self.ordinary
+        of_topic = 1 - self.NOISE + self.NOISE / n
+        # Of a predicted token that is not [MASK], half are right and half are uniform: what is seen tells this much.
+        seen_tells = entropy_with((of_topic + 1 / n) / 2) - entropy_with((1 + 1 / n) / 2)
+        self.floor = entropy_with(of_topic) - 0.2 * seen_tells
+
+    def drawn(self, rng):
+        length = self.ordinary // self.TOPICS
+        self.cycles = self.FIRST + rng.permutation(self.ordinary)[: self.TOPICS * length].reshape(self.TOPICS, length)
+        return self
+
+    def batch(self, rng, count, held_out=False):
+        places, shape = self.seq_len - 3, (count, self.seq_len - 3)  # of ordinary tokens
+        quarter, length = max(1, places // 4), self.cycles.shape[1]
+
+        def uniform_tokens():
+            return self.FIRST + rng.integers(self.ordinary, size=shape)
+
+        label, topic = rng.integers(2, size=count), rng.integers(self.TOPICS, size=count)
+        other = (topic + rng.integers(1, self.TOPICS, size=count)) % self.TOPICS
+        first_length = rng.integers(quarter, places - quarter + 1, size=count)[:, None]
+        place, other_place = rng.integers(length, size=(2, count, 1))
+        index = np.arange(places)
+        in_other = (index >= first_length) & (label == 1)[:, None]
+        walked = np.where(in_other, other_place + index - first_length, place + index) % length
+        tokens = self.cycles[np.where(in_other, other[:, None], topic[:, None]), walked]
+        tokens = np.where(rng.uniform(size=shape) < self.NOISE, uniform_tokens(), tokens)
+        is_predicted = rng.uniform(size=shape).argsort(axis=1) < self.masked
+        labels = np.where(is_predicted, tokens, -100)
+        fate = np.where(is_predicted, rng.uniform(size=shape), 1)
+        seen = np.where(fate < 0.8, self.MASK, np.where(fate < 0.9, uniform_tokens(), tokens))
+        column = 1 + index + (index >= first_length)  # behind [CLS], and [SEP] for B
+        whole = {"input_ids": np.full((count, self.seq_len), self.SEP), "labels": np.full((count, self.seq_len), -100)}
+        whole["input_ids"][:, 0] = self.CLS
+        np.put_along_axis(whole["input_ids"], column, seen, axis=1)
+        np.put_along_axis(whole["labels"], column, labels, axis=1)
+        return {**whole, "token_type_ids": (np.arange(self.seq_len) > 1 + first_length).astype(np.int64), "next_sentence_label": label}
+
+
 class Gratings:
     """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is redrawn,
     except for held-out images. One frequency pair per class, on the coarsest grid of the open half plane below Nyquist that has enough."""

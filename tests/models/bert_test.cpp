@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <numbers>
 #include <set>
+#include <vector>
 
+#include "models/catalog/floors.hpp"
+#include "models/catalog/tasks.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/data/synthetic_data.hpp"
@@ -95,29 +101,230 @@ TEST(MaskedSource, EightyTenTen) {
   EXPECT_EQ(static_cast<double>(masks), masked) << "nothing else is masked";
 }
 
+/// What is seen of one sequence: its ordinary tokens, those of the first segment in front.
+struct Seen {
+  std::vector<std::int32_t> tokens;  // [MASK] among them
+  std::vector<bool> predicted;
+  std::vector<std::int32_t> targets;  // where predicted
+  std::size_t first_length = 0;
+  bool is_random = false;  // the label
+};
+
+Seen seen_of(const Batch& batch, std::int64_t b) {
+  Seen seen;
+  const MaskedLayout& layout = batch.layout;
+  const std::int64_t masked = masked_positions(layout.seq);
+  std::int64_t next = b * masked;
+  for (std::int64_t t = 1; t < layout.seq - 1; ++t) {
+    if (batch.token(b, t) == MaskedSource::sep) {
+      seen.first_length = seen.tokens.size();
+      continue;
+    }
+    const bool is_predicted = next < (b + 1) * masked && batch.row(next) == b * layout.seq + t;
+    seen.tokens.push_back(batch.token(b, t));
+    seen.predicted.push_back(is_predicted);
+    seen.targets.push_back(is_predicted ? batch.target(next++) : -1);
+  }
+  seen.is_random = batch.target(layout.predicted() + b) == 1;
+  return seen;
+}
+
+/// The best prediction by Bayes' rule, over all topics and places that the segments may have.
+class Ideal {
+ public:
+  using Sees = std::function<bool(std::size_t)>;
+
+  Ideal(const MaskedSource& source, std::int64_t vocabulary) : source_(source) {
+    uniform_ = 1 / static_cast<double>(vocabulary - MaskedSource::first_ordinary);
+    other_ = masked_noise * uniform_, right_ = 1 - masked_noise + other_;
+  }
+
+  /// Loss of the predicted token at `place`, seeing only the tokens for which `sees`.
+  double loss(const Seen& seen, std::size_t place, const Sees& sees) const {
+    const bool is_second = place >= seen.first_length;
+    const std::size_t within = place - (is_second ? seen.first_length : 0);
+    double sum = 0, found = 0;
+    for_each_state(seen, sees, [&](const State& first, const State& second, double weight) {
+      const State& own = is_second ? second : first;
+      const std::int32_t of_topic = token(own.topic, own.start + within), target = seen.targets[place];
+      sum += weight;
+      found += weight * (target == of_topic ? right_ : other_) * fate(seen, place, target) /
+               likelihood(seen, place, of_topic);
+    });
+    return -std::log(found / sum);
+  }
+
+  /// Of what is hidden, given all that is seen: loss of the label, and entropy of both segments' topics and places.
+  std::pair<double, double> uncertainty(const Seen& seen) const {
+    double sum = 0, label = 0, logarithms = 0;
+    for_each_state(seen, [](std::size_t) { return true; },
+                   [&](const State& first, const State& second, double weight) {
+                     sum += weight;
+                     label += (first.topic != second.topic) == seen.is_random ? weight : 0;
+                     logarithms += weight > 0 ? weight * std::log(weight) : 0;
+                   });
+    return {-std::log(label / sum), std::log(sum) - logarithms / sum};
+  }
+
+ private:
+  struct State {
+    int topic;
+    std::size_t start;  ///< place of the segment's first token on the cycle
+  };
+
+  /// Visits all states of both segments with their probability, times that of what is seen, unscaled.
+  template <class Visit>
+  void for_each_state(const Seen& seen, const Sees& sees, const Visit& visit) const {
+    const auto length = static_cast<std::size_t>(source_.cycle_length());
+    std::array<std::vector<double>, 2> evidence;  // (topics · length) of each segment
+    for (const std::size_t segment : {0u, 1u}) {
+      const std::size_t begin = segment == 0 ? 0 : seen.first_length;
+      const std::size_t end = segment == 0 ? seen.first_length : seen.tokens.size();
+      for (int topic = 0; topic < MaskedSource::topics; ++topic) {
+        for (std::size_t start = 0; start < length; ++start) {
+          double product = 1;
+          for (std::size_t i = begin; i < end; ++i)
+            if (sees(i)) product *= likelihood(seen, i, token(topic, start + i - begin));
+          evidence[segment].push_back(product);
+        }
+      }
+    }
+    const double random_share = 1 / static_cast<double>(length * (MaskedSource::topics - 1));
+    for (int topic = 0; topic < MaskedSource::topics; ++topic) {
+      for (std::size_t start = 0; start < length; ++start) {
+        const State first{topic, start};
+        const double of_first = evidence[0][static_cast<std::size_t>(topic) * length + start];
+        for (int other = 0; other < MaskedSource::topics; ++other) {
+          const double* of_second = &evidence[1][static_cast<std::size_t>(other) * length];
+          if (other == topic) {
+            const std::size_t next = (start + seen.first_length) % length;
+            visit(first, State{topic, next}, of_first * of_second[next]);
+            continue;
+          }
+          for (std::size_t its = 0; its < length; ++its)
+            visit(first, State{other, its}, of_first * of_second[its] * random_share);
+        }
+      }
+    }
+  }
+  std::int32_t token(int topic, std::size_t place) const {
+    return source_.token(topic, static_cast<std::int64_t>(place));
+  }
+  /// Probability of what is seen at a predicted place, given its target.
+  double fate(const Seen& seen, std::size_t i, std::int32_t target) const {
+    if (seen.tokens[i] == MaskedSource::mask) return 0.8;
+    return 0.1 * uniform_ + (seen.tokens[i] == target ? 0.1 : 0);
+  }
+  /// Probability of what is seen at i, given the topic's token there.
+  double likelihood(const Seen& seen, std::size_t i, std::int32_t of_topic) const {
+    const double p = seen.tokens[i] == of_topic ? right_ : other_;
+    if (!seen.predicted[i]) return p;
+    return seen.tokens[i] == MaskedSource::mask ? 0.8 : 0.1 * uniform_ + 0.1 * p;
+  }
+  const MaskedSource& source_;
+  double uniform_ = 0, other_ = 0, right_ = 0;
+};
+
+struct MeanLoss {
+  double mean = 0, deviation = 0;  ///< deviation: of the mean
+};
+MeanLoss mean_of(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value, squares += value * value;
+  return {sum / n, std::sqrt((squares / n - sum / n * sum / n) / n)};
+}
+
+TEST(MaskedSource, TheFloorIsThatOfTheBestModel) {
+  const NetworkDescription network = find_network("bert-tiny");
+  const std::int64_t vocabulary = network.data().vocabulary;
+  const MaskedSource source(vocabulary, 3);
+  const Ideal ideal(source, vocabulary);
+  for (const std::int64_t seq : {32, 64}) {
+    const MaskedLayout layout{seq == 32 ? 1500 : 300, seq};
+    const Batch batch = made(source, layout, 0, Split::held_out);
+    std::vector<double> losses;  // of sequences
+    double hidden = 0, label = 0;
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      const Seen seen = seen_of(batch, b);
+      double& loss = losses.emplace_back(0);
+      for (std::size_t i = 0; i < seen.tokens.size(); ++i)
+        if (seen.predicted[i])
+          loss += ideal.loss(seen, i, [](std::size_t) { return true; }) / static_cast<double>(masked_positions(seq));
+      const auto [of_label, of_hidden] = ideal.uncertainty(seen);
+      label += of_label / static_cast<double>(layout.batch), hidden += of_hidden / static_cast<double>(layout.batch);
+    }
+    const MeanLoss found = mean_of(losses);
+    EXPECT_NEAR(exact_floor(network, seq), found.mean, 4 * found.deviation) << seq;
+    EXPECT_LT(found.deviation, 0.03) << seq;
+    // What is seen tells topics, places and labels: the floor is the best model's loss, not only a bound below it.
+    EXPECT_LT(hidden, 1e-6) << seq;
+    EXPECT_LT(label, 1e-6) << seq;
+  }
+  EXPECT_DOUBLE_EQ(exact_floor(network, 32), masked_entropy(124));
+}
+
+TEST(MaskedSource, OneNeighbourOrOneHeadDoesNotReachTheTarget) {
+  const TaskDescription task = task_of("bert-tiny").value();
+  const NetworkDescription network = find_network(task.model);
+  const std::int64_t vocabulary = network.data().vocabulary;
+  const double floor = exact_floor(network, task.seq_len);
+  EXPECT_GT(std::numbers::ln2, task.target + 0.1) << "of a model that guesses next sentences";
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const MaskedSource source(vocabulary, seed);
+    const Ideal ideal(source, vocabulary);
+    const MaskedLayout layout{1000, task.seq_len};
+    const Batch batch = made(source, layout);
+    std::vector<double> left, own;
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      const Seen seen = seen_of(batch, b);
+      for (std::size_t i = 0; i < seen.tokens.size(); ++i) {
+        if (!seen.predicted[i]) continue;
+        left.push_back(ideal.loss(seen, i, [i](std::size_t j) { return j == i || j + 1 == i; }));
+        own.push_back(ideal.loss(seen, i, [i](std::size_t j) { return j == i; }));
+      }
+    }
+    EXPECT_GT(mean_of(left).mean - 4 * mean_of(left).deviation - floor, task.target) << seed;
+    EXPECT_GT(mean_of(left).mean - floor, 0.8) << "the documented bound, seed " << seed;
+    EXPECT_GT(mean_of(own).mean - floor, 3) << "without attention, seed " << seed;
+  }
+}
+
 TEST(MaskedSource, SegmentsTellTheirTopicAndTheLabel) {
-  // The commonest ordinary token of each topic has rank 0, drawn with 1 / levels.
   const MaskedSource source(128, 9);
   const MaskedLayout layout{60, 128};
   const Batch batch = made(source, layout);
-  std::set<std::int32_t> commonest;
-  for (int topic = 0; topic < MaskedSource::topics; ++topic) commonest.insert(source.token(topic, 0));
-  ASSERT_EQ(commonest.size(), static_cast<std::size_t>(MaskedSource::topics));
-  int right = 0;
+  std::map<std::int32_t, std::pair<int, std::int64_t>> places;  // token → topic, place
+  for (int topic = 0; topic < MaskedSource::topics; ++topic)
+    for (std::int64_t place = 0; place < source.cycle_length(); ++place)
+      EXPECT_TRUE(places.emplace(source.token(topic, place), std::pair(topic, place)).second) << "of one topic only";
+  int agree = 0, continued = 0, is_next = 0;
   for (std::int64_t b = 0; b < layout.batch; ++b) {
-    int topics[2] = {0, 0};
-    for (const int segment : {0, 1}) {
-      int most = -1;
-      for (int topic = 0; topic < MaskedSource::topics; ++topic) {
-        int count = 0;
-        for (std::int64_t t = 0; t < layout.seq; ++t)
-          count += batch.segment(b, t) == segment && batch.token(b, t) == source.token(topic, 0) ? 1 : 0;
-        if (count > most) most = count, topics[segment] = topic;
+    const Seen seen = seen_of(batch, b);
+    // The commonest topic and first place of each segment.
+    std::array<std::pair<int, std::int64_t>, 2> found;
+    for (const std::size_t segment : {0u, 1u}) {
+      std::map<std::pair<int, std::int64_t>, int> votes;
+      const std::size_t begin = segment == 0 ? 0 : seen.first_length;
+      const std::size_t end = segment == 0 ? seen.first_length : seen.tokens.size();
+      for (std::size_t i = begin; i < end; ++i) {
+        const auto known = places.find(seen.tokens[i]);
+        if (known == places.end()) continue;
+        const auto [topic, place] = known->second;
+        const std::int64_t back = static_cast<std::int64_t>(i - begin) % source.cycle_length();
+        ++votes[{topic, (place + source.cycle_length() - back) % source.cycle_length()}];
       }
+      found[segment] = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first;
     }
-    right += (topics[0] == topics[1] ? 0 : 1) == batch.target(layout.predicted() + b) ? 1 : 0;
+    agree += (found[0].first == found[1].first ? 0 : 1) == (seen.is_random ? 1 : 0) ? 1 : 0;
+    if (seen.is_random) continue;
+    ++is_next;
+    const auto first_length = static_cast<std::int64_t>(seen.first_length);
+    continued += (found[0].second + first_length) % source.cycle_length() == found[1].second ? 1 : 0;
   }
-  EXPECT_GE(right, 51) << "counting alone finds most labels of " << layout.batch;
+  EXPECT_EQ(agree, layout.batch);
+  EXPECT_EQ(continued, is_next);
+  EXPECT_GT(is_next, 10);
 }
 
 TEST(MaskedSource, SamplesDifferBySplitIndexAndSeedOnly) {
