@@ -490,7 +490,7 @@ void take_over(const GivenOptions& given, RunSettings& settings) {
   if (is_given(given, "steps") && !is_given(given, "trials")) measurement.trials = 1;
   if (is_given(given, "window_s")) measurement.steps.reset();
   if (!is_given(given, "ceiling_s") && (is_given(given, "window_s") || is_given(given, "steps"))) {
-    const double look = measurement.steps ? 0.3 : std::max(measurement.window_seconds, 1.0);  // a short look is short
+    const double look = measurement.steps ? 1.0 : std::max(measurement.window_seconds, 1.0);  // a short look is short
     measurement.ceiling_seconds = std::min(look, measurement.ceiling_seconds);
   }
   if (const std::optional<results::JobPrices> prices = prices_of(given)) {

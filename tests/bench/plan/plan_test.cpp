@@ -274,7 +274,7 @@ TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.trials, 3);
   // A short look times the products alone for a short time, too.
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.ceiling_seconds, 4);
-  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.ceiling_seconds, 0.3);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.ceiling_seconds, 1);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "2"}).measurement.ceiling_seconds, 2);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "0.2"}).measurement.ceiling_seconds, 1);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--window", "60"}).measurement.ceiling_seconds, 4);
