@@ -219,7 +219,6 @@ struct Comparison {
   std::string currency;
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
-  NextStep next_step{};                 ///< behind it
   std::size_t first_of_systems = 0;     ///< from this sentence of several systems' answer on each is of one system
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
@@ -228,6 +227,7 @@ struct Comparison {
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
   bool names_one() const;  ///< some is better or worse
+  NextStep next_step{};    ///< behind the answer
 };
 
 /// What is wrong with the options that a user has given, with the code of the error.

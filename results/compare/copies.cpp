@@ -108,7 +108,7 @@ std::vector<Difference> index_differences(const std::vector<Report>& runs, bool 
   if (runs.empty()) return {};
   const std::optional<int>& index = runs.front().context.run_index;
   const auto has_it = [&](const Report& run) { return run.context.run_index == index; };
-  const auto found = [&](const std::string& value, bool blocking, const char* why) {
+  const auto found = [&](const std::string& value, bool blocking, const std::string& why) {
     Difference difference;
     difference.what = "run index", difference.system_value = value;
     difference.blocking = blocking, difference.why = why;

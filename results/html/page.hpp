@@ -104,7 +104,6 @@ struct Page {
   std::string kind, title, subtitle;  ///< "report" or "comparison"
   std::vector<std::string> machines;  ///< "1 node (AMD EPYC 7502P), 2 processes"; of a comparison "A: 1 …"
   std::vector<Words> answer, caveats;
-  std::string next;               ///< "Next: …", what to do after the answer
   std::optional<Table> overview;  ///< of a comparison, behind the answer: what the answer says, for each system
   std::vector<Words> grounds;     ///< of a comparison, behind the overview: each system in words, runs and prices
   std::vector<Card> cards;        ///< of a report
@@ -112,6 +111,7 @@ struct Page {
   /// What a reader without scripts has, beside the answer: the tables that the charts are of, charts' own among them.
   std::vector<Table> main_tables;
   std::size_t records = 0;  ///< of all systems; as many are drawn under "speed"
+  std::string next = {};    ///< "Next: …", what to do after the answer
 };
 
 /// A record, and whose it is.
