@@ -1,6 +1,7 @@
 // Batch norm in training mode, with its fused residual and ReLU.
 #include <cmath>
 
+#include "models/compute/error.hpp"
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -194,6 +195,30 @@ TEST_P(BatchNorm, TwoGradientsAreTheirSum) {
     }
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(found[i], found[i + 4]) << i;
   }
+}
+
+TEST_P(BatchNorm, BackwardNamesTheArgumentThatIsMissing) {
+  TW_NEEDS(Op::batch_norm_backward);
+  Lab lab(device());
+  const Dims s{1, 4, 4, 2};
+  const Tensor channels = lab.out("channels", DType::float32, {2}), more = lab.out("more", dtype(), s);
+  BatchNormBackward args;
+  args.dy = args.dx = lab.out("dy", dtype(), s), args.x = lab.out("x", dtype(), s), args.relu = true;
+  args.gamma = args.mean = args.rstd = args.d_gamma = args.d_beta = channels;
+  const auto error = [&] {
+    try {
+      device().batch_norm_backward(*lab.stream, args);
+    } catch (const Error& usage) {
+      EXPECT_EQ(usage.failure(), Failure::usage);
+      return std::string(usage.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(error().find("batch_norm_backward: beta"), std::string::npos) << error();
+  args.beta = channels, args.d_residual = more;
+  EXPECT_NE(error().find("batch_norm_backward: y"), std::string::npos) << error();
+  args.relu = false, args.d_residual = {}, args.dy_more = more;
+  EXPECT_NE(error().find("batch_norm_backward: d_residual"), std::string::npos) << error();
 }
 
 TEST_P(BatchNorm, ByHand) {
