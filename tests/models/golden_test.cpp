@@ -201,7 +201,7 @@ std::vector<Case> cases() {
   for (const Network& network :
        {Network{"gpt2-tiny", embedded::gpt2_tiny}, Network{"llama-tiny", embedded::llama_tiny},
         Network{"bert-tiny", embedded::bert_tiny}, Network{"resnet-tiny", embedded::resnet_tiny},
-        Network{"dlrm-tiny", embedded::dlrm_tiny}, Network{"inception-tiny", embedded::inception_tiny}}) {
+        Network{"dlrm-tiny", embedded::dlrm_tiny}}) {
     for (const char* device : {"reference", "cpu", "cuda"}) {
       for (const Precision precision : {Precision::float32, Precision::bf16}) all.push_back({network, device, precision});
     }
