@@ -10,7 +10,6 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
-#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "results/record/text.hpp"
-
 namespace tw::bench {
 
 using results::text::count;

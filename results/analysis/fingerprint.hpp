@@ -2,7 +2,6 @@
 // multiplied, or changed a little.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>

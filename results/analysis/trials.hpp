@@ -1,7 +1,6 @@
 // Which trials of a record count, and what each gives.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "results/record/record.hpp"

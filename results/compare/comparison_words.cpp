@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"

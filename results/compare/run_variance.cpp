@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "results/compare/copies.hpp"
-#include "results/compare/differences.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {

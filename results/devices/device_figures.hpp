@@ -3,8 +3,6 @@
 
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "results/record/known_texts.hpp"
 #include "results/record/record.hpp"

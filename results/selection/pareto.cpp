@@ -1,7 +1,6 @@
 #include "results/selection/pareto.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <numeric>
 #include <tuple>

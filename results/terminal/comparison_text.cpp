@@ -8,7 +8,6 @@
 #include <span>
 
 #include "results/compare/baseline.hpp"
-#include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/record/text.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "results/compare/comparison_words.hpp"
-#include "results/cost/cost.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/lines.hpp"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "bench/plan/options/option_value.hpp"
 #include "bench/tool/inputs/report_file.hpp"

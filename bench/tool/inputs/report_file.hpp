@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>

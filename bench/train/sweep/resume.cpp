@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -21,7 +20,6 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
-#include "results/record/report_io.hpp"
 
 namespace tw::bench {
 namespace {

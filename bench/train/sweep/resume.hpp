@@ -4,7 +4,6 @@
 #include <sys/file.h>
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -21,7 +20,6 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
-#include "bench/plan/plan.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
