@@ -14,9 +14,9 @@
 #include "bench/tool/terminal.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::bench::tool {
 namespace {

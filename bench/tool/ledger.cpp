@@ -12,7 +12,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/memory.hpp"
-#include "results/devices/vendor_peaks.hpp"
+#include "results/devices/device_figures.hpp"
 #include "results/record/text.hpp"
 #if TW_HAVE_LEDGER
 #include "models/compute/error.hpp"

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
-#include <ctime>
+#include <iterator>
 #include <set>
 
 #include "results/record/text.hpp"
@@ -12,14 +11,11 @@
 namespace tw::results {
 
 std::optional<std::int64_t> unix_seconds(const std::string& time) {
-  std::tm parts{};
-  char zone = 0, more = 0;
-  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%c%c", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
-                  &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &zone, &more) != 7 ||
-      zone != 'Z' || parts.tm_year < 1970 || parts.tm_mon < 1 || parts.tm_mon > 12)
+  const auto found = text::utc_time(time);
+  if (!found || time.size() != std::size("2026-03-01T10:00:00") || !time.ends_with('Z') ||
+      found->time_since_epoch().count() < 0)
     return std::nullopt;
-  parts.tm_year -= 1900, parts.tm_mon -= 1;
-  return static_cast<std::int64_t>(timegm(&parts));
+  return found->time_since_epoch().count();
 }
 
 std::vector<std::string> unique_ids(const std::vector<Record>& records) {

@@ -1,7 +1,9 @@
 // Figures and lines for people. Shared by the tables of results/ and the programs' own output.
 #pragma once
 
+#include <chrono>
 #include <concepts>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,8 @@ std::string duration(double seconds);
 std::string duration(const Estimate& seconds);  ///< with its interval: "1.50 s [1.40 s, 1.60 s]"
 /// "23 Nov 2026, 12:50 UTC" of "2026-11-23T12:50:31Z"; what is no such time as it stands.
 std::string date(const std::string& rfc3339);
+/// Of "2026-11-23T12:50:31Z"; what is behind the seconds is not looked at. Nullopt for any other text.
+std::optional<std::chrono::sys_seconds> utc_time(const std::string& rfc3339);
 /// "412 MiB"
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"

@@ -8,7 +8,6 @@
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw::results {

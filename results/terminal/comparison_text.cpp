@@ -1,4 +1,4 @@
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_text.hpp"
 #include "results/terminal/lines.hpp"
 
 namespace tw::results {

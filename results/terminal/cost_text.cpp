@@ -1,4 +1,4 @@
-#include "results/terminal/cost_text.hpp"
+#include "results/terminal/tables.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "results/analysis/phases.hpp"
 #include "results/analysis/stability.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"

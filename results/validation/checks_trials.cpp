@@ -3,7 +3,6 @@
 #include <limits>
 #include <numeric>
 
-#include "results/analysis/copied_trials.hpp"
 #include "results/analysis/fingerprint.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/validation/checks.hpp"

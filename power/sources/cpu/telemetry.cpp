@@ -9,7 +9,7 @@
 
 #include "power/meter/sysfs.hpp"
 #include "power/sources/cpu/ticks.hpp"
-#include "power/telemetry/file_telemetry.hpp"
+#include "power/telemetry/telemetry.hpp"
 
 namespace tw::power {
 namespace {
