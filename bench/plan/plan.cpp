@@ -9,8 +9,8 @@
 #include <set>
 
 #include "bench/plan/batch.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/layers_file.hpp"
-#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
 #include "models/catalog/described.hpp"
 #include "models/catalog/floors.hpp"

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "results/analysis/statistics.hpp"
 #include "results/record/report_io.hpp"

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/flag_notes.hpp"
-#include "results/analysis/stability.hpp"
 #include "results/export/cells.hpp"
 #include "results/export/export.hpp"
 #include "results/record/report_io.hpp"

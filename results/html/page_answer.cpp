@@ -7,9 +7,9 @@
 #include <regex>
 #include <set>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/scopes.hpp"
-#include "results/analysis/stability.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/html/page.hpp"

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "results/analysis/stability.hpp"
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"

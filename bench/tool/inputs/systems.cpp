@@ -13,7 +13,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
-#include "bench/tool/inputs/offer.hpp"
+#include "bench/tool/inputs/findings.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
