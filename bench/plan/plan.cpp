@@ -31,8 +31,7 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
                                  const TargetRequest& target) {
   std::optional<models::TaskDescription> task = layers ? std::nullopt : models::task_of(model);
   if (!task) {
-    std::vector<std::string> known;
-    for (const models::TaskDescription& one : models::tasks()) known.push_back(one.model);
+    const auto known = results::text::texts_of(models::tasks(), &models::TaskDescription::model);
     throw UsageError(
         "no-task", "target",
         fmt::format("{0}: {1} has no task to train to a target: choose one of {2}, or leave out {0}", key_ref("target"),

@@ -25,8 +25,8 @@ std::string plain(const std::string& text) { return cells::markdown(text); }
 
 /// "valid: short[^short], steal[^steal]", and the reasons of what does not count.
 std::string verdict_cell(const Verdict& verdict) {
-  std::vector<std::string> flags;
-  for (const auto& [flag] : verdict.flags) flags.push_back(plain(flag) + "[^" + flag + "]");
+  const auto flags =
+      text::texts_of(verdict.flags, [](const FlagName& flag) { return plain(flag.name) + "[^" + flag.name + "]"; });
   return text::join_said({to_string(verdict.status), text::join(flags, ", "), plain(text::join(verdict.reasons, "; "))},
                          ": ");
 }

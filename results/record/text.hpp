@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <concepts>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,12 @@ std::string observed(const SetPoint& value);
 /// "1 point", "3 points"
 std::string count(std::integral auto n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+/// A text of each of a list or set: its field, or what a function makes of it.
+std::vector<std::string> texts_of(const auto& all, auto of) {
+  std::vector<std::string> texts;
+  for (const auto& one : all) texts.emplace_back(std::invoke(of, one));
+  return texts;
 }
 /// Texts of a list or set in a row.
 std::string join(const auto& texts, const std::string& separator) {

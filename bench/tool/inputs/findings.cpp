@@ -248,8 +248,7 @@ std::vector<results::Fault> offer_faults(const std::vector<results::Report>& run
 void check_offer(const CheckedReport& checked, FileFindings& found) {
   if (checked.report) {  // check_report has said why not
     const results::Report report = results::printable(*checked.report);
-    std::vector<std::string> hosts;
-    for (const results::HostInfo& host : report.context.hosts) hosts.push_back(host.name);
+    const auto hosts = results::text::texts_of(report.context.hosts, &results::HostInfo::name);
     const results::Program& program = report.program;
     found.facts.push_back(fmt::format("program: {} {} ({}), {}, {} record{}, on {}, started {}", program.name,
                                       program.version, program.git_commit, report.plan.suite, report.records.size(),

@@ -244,9 +244,7 @@ LoadedRuns load_runs(const std::string& path) {
 }
 
 std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
-  std::vector<std::string> lines;
-  for (const results::Fault& fault : faults) lines.push_back(results::fault_line(fault));
-  return lines;
+  return results::text::texts_of(faults, results::fault_line);
 }
 
 void say_faults(const std::string& path, const std::vector<std::string>& lines) { say_first(path, lines, false); }

@@ -163,9 +163,7 @@ std::size_t reference_of(const std::vector<results::SystemInput>& systems, const
 
 void price(std::vector<results::SystemInput>& systems, results::CompareOptions& options, const results::Prices& prices,
            const PriceOptions& wanted) {
-  std::vector<std::string> names;
-  for (const results::SystemInput& system : systems) names.push_back(system.name);
-  check_names(wanted, names);
+  check_names(wanted, results::text::texts_of(systems, &results::SystemInput::name));
   for (results::SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
   options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
 }
