@@ -10,6 +10,7 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "results/record/text.hpp"
+
 namespace tw::bench {
 
 using results::text::count;
