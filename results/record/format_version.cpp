@@ -1,13 +1,10 @@
-// Which versions of a format this program reads, and the hash of a workload.
-#include "results/record/report_io.hpp"
-
-#include <fmt/format.h>
-
+// Which versions of a format this program reads.
 #include <charconv>
 #include <optional>
+#include <string>
 #include <utility>
 
-#include "results/record/names_format.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::results {
 namespace {
@@ -41,19 +38,6 @@ std::string version_obstacle(const std::string& found, const std::string& known)
 bool is_newer_minor(const std::string& found, const std::string& known) {
   const auto its = parse_version(found), mine = parse_version(known);
   return its && its->first == mine->first && its->second > mine->second;
-}
-
-std::string workload_hash(const Workload& w, const std::optional<Target>& target) {
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  std::string text = "workload-1|" + w.model + "|" + number(w.layers.value_or(-1)) + "|" +
-                     number(w.seq_len.value_or(0)) + "|" + w.optimizer + "|" + number(w.parameters);
-  if (target) {
-    const Schedule& s = target->schedule;
-    text += fmt::format("|target-1|{}|{}|{}|{}|{}|{}|{}|{}|{}", target->task, target->metric, target->value,
-                        target->held_out_samples, target->evaluation_interval, s.learning_rate, s.final_share,
-                        s.warmup_steps, s.decay_steps);
-  }
-  return sha256_hex(text);
 }
 
 }  // namespace tw::results
