@@ -1,9 +1,10 @@
-// What a launcher (mpirun, srun, …) has told this process about its launch, as the environment has it. Free of MPI:
-// programs without it read it, too.
+// What a launcher (mpirun, srun, …) has told this process about its launch, as the environment has it, and which rank
+// sits on which node. Free of MPI: programs without it read it, too.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tw::comm {
 
@@ -30,5 +31,15 @@ Launch read_launch();
 /// are MPI's. Empty if they agree, where the launcher does not say, and where MPI connects more (programs joined on
 /// one command line).
 std::string launcher_mismatch(const Launch& launch, int size, int local_size);
+
+/// Of a rank among all ranks of the job.
+struct NodePlace {
+  int local_rank = 0, local_size = 1;
+  int node = 0, nodes = 1;  ///< nodes count in the order of their lowest rank
+};
+
+/// `leader_of[r]` is the lowest rank on the node of rank r, as MPI_Comm_split_type told. Throws std::invalid_argument
+/// if a leader is not its own.
+NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
 
 }  // namespace tw::comm

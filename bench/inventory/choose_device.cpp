@@ -1,7 +1,6 @@
 #include "bench/inventory/choose_device.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "models/compute/error.hpp"
+#include "power/meter/descriptor.hpp"
 
 namespace tw::bench {
 namespace fs = std::filesystem;
@@ -33,10 +33,8 @@ bool is_gpu_file(const fs::path& path) {
 /// EPERM is a cgroup's answer, by which a scheduler says that the GPU is not this job's; any other failure is a GPU's
 /// that does not work, or that the user may not open.
 bool is_kept_away(const fs::path& file) {
-  const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return errno == EPERM || errno == ENOENT;
-  ::close(fd);
-  return false;
+  const power::Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  return opened.get() < 0 && (errno == EPERM || errno == ENOENT);
 }
 
 }  // namespace

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 
 #include "bench/plan/batch.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/layers_file.hpp"
-#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
 #include "models/catalog/described.hpp"
 #include "models/catalog/floors.hpp"
@@ -32,8 +31,7 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
                                  const TargetRequest& target) {
   std::optional<models::TaskDescription> task = layers ? std::nullopt : models::task_of(model);
   if (!task) {
-    std::vector<std::string> known;
-    for (const models::TaskDescription& one : models::tasks()) known.push_back(one.model);
+    const auto known = results::text::texts_of(models::tasks(), &models::TaskDescription::model);
     throw UsageError(
         "no-task", "target",
         fmt::format("{0}: {1} has no task to train to a target: choose one of {2}, or leave out {0}", key_ref("target"),

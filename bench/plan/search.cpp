@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "bench/plan/options/set_points.hpp"
+#include "bench/plan/options/axes.hpp"
 
 namespace tw::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "bench/plan/options/set_points.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw::bench {

@@ -14,9 +14,9 @@
 #include "bench/tool/terminal.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -29,8 +29,7 @@ struct CompareCommand : SystemsOptions {
 };
 
 void check_figures(const std::vector<std::string>& figures) {
-  std::vector<std::string> known;
-  for (const results::ComparedFigure& figure : results::compared_figures()) known.push_back(figure.name);
+  const auto known = results::text::texts_of(results::compared_figures(), &results::ComparedFigure::name);
   for (const std::string& name : figures)
     if (std::ranges::find(known, name) == known.end()) throw_unknown("figure", name, known);
 }
@@ -106,8 +105,7 @@ int compare_reports(const CompareCommand& command) {
 Action add_compare(CLI::App& command, const Words&) {
   const auto options = std::make_shared<CompareCommand>();
   add_systems(command, *options);
-  std::vector<std::string> names;
-  for (const results::ComparedFigure& figure : results::compared_figures()) names.push_back(figure.name);
+  const auto names = results::text::texts_of(results::compared_figures(), &results::ComparedFigure::name);
   command
       .add_option("--figure", options->figures, fmt::format("figures to compare, a list of {}", fmt::join(names, ", ")))
       ->delimiter(',')

@@ -11,10 +11,9 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/cost/cost.hpp"
-#include "results/cost/cost_parts.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_text.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::bench::tool {
 namespace {

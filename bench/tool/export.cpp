@@ -29,9 +29,7 @@ struct ExportCommand {
 
 const results::ExportFormat& format_of(const std::string& name) {
   if (const results::ExportFormat* format = results::find_export_format(name)) return *format;
-  std::vector<std::string> known;
-  for (const results::ExportFormat& format : results::export_formats()) known.emplace_back(format.name);
-  throw_unknown("to", name, known);
+  throw_unknown("to", name, results::text::texts_of(results::export_formats(), &results::ExportFormat::name));
 }
 
 /// Each file whole or not at all.
@@ -73,8 +71,7 @@ int export_report(const ExportCommand& options) {
 
 Action add_export(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ExportCommand>();
-  std::vector<std::string> names;
-  for (const results::ExportFormat& format : results::export_formats()) names.emplace_back(format.name);
+  const auto names = results::text::texts_of(results::export_formats(), &results::ExportFormat::name);
   command.add_option("FILE", options->path, report_help)->required();
   command.add_option("--to", options->formats, fmt::format("a list of {}", fmt::join(names, ", ")))
       ->required()

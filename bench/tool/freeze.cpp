@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/options/plan_options.hpp"
-#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/options/usage_error.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/tool/commands.hpp"

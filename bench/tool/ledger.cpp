@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 
 #include "bench/plan/options/option_value.hpp"
@@ -13,7 +12,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/memory.hpp"
-#include "results/devices/vendor_peaks.hpp"
+#include "results/devices/device_figures.hpp"
 #include "results/record/text.hpp"
 #if TW_HAVE_LEDGER
 #include "models/compute/error.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -31,6 +30,7 @@
 #include "bench/tool/meter/rendezvous.hpp"
 #include "bench/tool/meter/run_command.hpp"
 #include "power/knob/in_force.hpp"
+#include "power/meter/descriptor.hpp"
 #include "power/visible_gpus.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
@@ -71,9 +71,12 @@ fs::path out_folder(const std::string& wanted, const Place& place) {
 class NewFolders {
  public:
   NewFolders(fs::path folder, std::vector<fs::path> made);
-  ~NewFolders();
-  NewFolders(NewFolders&& other) noexcept;
-  NewFolders& operator=(NewFolders&&) = delete;
+  ~NewFolders() {
+    std::error_code ignored;
+    if (!kept_ && is_ours_)
+      for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
+  }
+  NewFolders(NewFolders&&) = default;
   bool is_ours() const { return is_ours_; }
   const fs::path& path() const { return path_; }
   void keep() { kept_ = true; }
@@ -81,32 +84,18 @@ class NewFolders {
  private:
   fs::path path_;
   std::vector<fs::path> made_;
-  int lock_ = -1;
+  power::Descriptor lock_;
   bool is_ours_ = false, kept_ = false;
 };
 
 NewFolders::NewFolders(fs::path folder, std::vector<fs::path> made) : path_(std::move(folder)), made_(std::move(made)) {
-  lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  is_ours_ = lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0;
+  lock_ = power::Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  is_ours_ = lock_.get() >= 0 && flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
   // Not every file system locks folders; no other process uses one that was created just now.
   if (!is_ours_ && !made_.empty() && errno != EWOULDBLOCK) is_ours_ = true;
   std::error_code error;
   is_ours_ = is_ours_ && fs::is_empty(path_, error) && !error;
 }
-
-NewFolders::~NewFolders() {
-  std::error_code ignored;
-  if (!kept_ && is_ours_)
-    for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
-  if (lock_ >= 0) close(lock_);
-}
-
-NewFolders::NewFolders(NewFolders&& other) noexcept
-    : path_(std::move(other.path_)),
-      made_(std::exchange(other.made_, {})),
-      lock_(std::exchange(other.lock_, -1)),
-      is_ours_(other.is_ours_),
-      kept_(other.kept_) {}
 
 /// Makes this folder, and what is missing above it, or takes an empty one. `may_number`: where it is there already,
 /// another one with a number behind its name. Throws UsageError and EnvironmentError that name --out.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <string>
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"

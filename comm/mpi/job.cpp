@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "comm/launch.hpp"
-#include "comm/layout.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"

@@ -102,4 +102,25 @@ class ConvolutionNorms {
   std::vector<ConvolutionNorm> layers_;
 };
 
+/// A block whose parameters, statistics and plans are those of its convolutions.
+class ConvolutionBlock : public Block {
+ public:
+  std::vector<ParameterSpec> parameters() const override { return layers_.parameters(); }
+  std::vector<ParameterSpec> statistics() const override { return layers_.statistics(); }
+  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
+             const std::vector<Tensor>& statistics) override {
+    device_ = &device;
+    layers_.build(device, own, 0, statistics, 0);
+  }
+  std::vector<NamedPlan> plans() const override {
+    std::vector<NamedPlan> all;
+    layers_.add_plans(all);
+    return all;
+  }
+
+ protected:
+  ConvolutionNorms layers_;
+  Device* device_ = nullptr;
+};
+
 }  // namespace tw::models

@@ -96,6 +96,13 @@ class Counting : public Base {
 
  protected:
   void count(Op op, const Traffic& traffic) { tally_.count(op, this->shape().math, shape_of(this->shape()), traffic); }
+  /// A pass with these arguments.
+  void pass(Op op, const auto& a) {
+    if constexpr (requires { traffic(this->shape(), a, this->weight()); })
+      count(op, traffic(this->shape(), a, this->weight()));
+    else
+      count(op, traffic(this->shape(), a));
+  }
 
  private:
   Tally& tally_;
@@ -109,15 +116,9 @@ class CountingLinear final : public Counting<LinearPlan, LinearShape> {
   void do_refresh(Stream&) override {
     if (shape().math == Math::fp8) count(Op::refresh, rounded_weight(weight()));
   }
-  void do_forward(Stream&, const LinearForward& a) override {
-    count(Op::linear_forward, traffic(shape(), a, weight()));
-  }
-  void do_backward_input(Stream&, const LinearBackwardInput& a) override {
-    count(Op::linear_backward_input, traffic(shape(), a, weight()));
-  }
-  void do_backward_weights(Stream&, const LinearBackwardWeights& a) override {
-    count(Op::linear_backward_weights, traffic(shape(), a));
-  }
+  void do_forward(Stream&, const LinearForward& a) override { pass(Op::linear_forward, a); }
+  void do_backward_input(Stream&, const LinearBackwardInput& a) override { pass(Op::linear_backward_input, a); }
+  void do_backward_weights(Stream&, const LinearBackwardWeights& a) override { pass(Op::linear_backward_weights, a); }
 };
 
 class CountingConvolution final : public Counting<ConvolutionPlan, ConvolutionShape> {
@@ -125,14 +126,12 @@ class CountingConvolution final : public Counting<ConvolutionPlan, ConvolutionSh
   using Counting::Counting;
 
  protected:
-  void do_forward(Stream&, const ConvolutionForward& a) override {
-    count(Op::convolution_forward, traffic(shape(), a, weight()));
-  }
+  void do_forward(Stream&, const ConvolutionForward& a) override { pass(Op::convolution_forward, a); }
   void do_backward_input(Stream&, const ConvolutionBackwardInput& a) override {
-    count(Op::convolution_backward_input, traffic(shape(), a, weight()));
+    pass(Op::convolution_backward_input, a);
   }
   void do_backward_weights(Stream&, const ConvolutionBackwardWeights& a) override {
-    count(Op::convolution_backward_weights, traffic(shape(), a));
+    pass(Op::convolution_backward_weights, a);
   }
 };
 
@@ -141,8 +140,8 @@ class CountingAttention final : public Counting<AttentionPlan, AttentionShape> {
   using Counting::Counting;
 
  protected:
-  void do_forward(Stream&, const AttentionForward& a) override { count(Op::attention_forward, traffic(shape(), a)); }
-  void do_backward(Stream&, const AttentionBackward& a) override { count(Op::attention_backward, traffic(shape(), a)); }
+  void do_forward(Stream&, const AttentionForward& a) override { pass(Op::attention_forward, a); }
+  void do_backward(Stream&, const AttentionBackward& a) override { pass(Op::attention_backward, a); }
 };
 
 class CountingClassifier final : public Counting<ClassifierPlan, ClassifierShape> {
@@ -150,9 +149,7 @@ class CountingClassifier final : public Counting<ClassifierPlan, ClassifierShape
   using Counting::Counting;
 
  protected:
-  void do_forward_backward(Stream&, const ClassifierForwardBackward& a) override {
-    count(Op::classifier, traffic(shape(), a, weight()));
-  }
+  void do_forward_backward(Stream&, const ClassifierForwardBackward& a) override { pass(Op::classifier, a); }
 };
 
 /// A device that computes nothing and has no memory: it counts what each operator would compute and move.

@@ -88,14 +88,13 @@ Guardian::Guardian(KnobFinder find, std::chrono::milliseconds patience) {
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(ends[1]);
-  socket_ = ends[0];
+  socket_ = Descriptor(ends[0]);
   if (pid_ > 0) {
     char word = 0;  // from here on it needs nothing of ours, and holds nothing
-    while (read(socket_, &word, 1) < 0 && errno == EINTR) {
+    while (read(socket_.get(), &word, 1) < 0 && errno == EINTR) {
     }
     return;
   }
-  close(socket_);
   throw std::system_error(error, std::generic_category(), "fork of the guardian");
 }
 
@@ -109,11 +108,8 @@ bool Guardian::alive() {
 }
 
 void Guardian::dismiss() {
-  if (socket_ >= 0) {
-    (void)!send(socket_, "", 1, MSG_NOSIGNAL);  // fails where it was killed
-    close(socket_);
-    socket_ = -1;
-  }
+  if (socket_.get() >= 0) (void)!send(socket_.get(), "", 1, MSG_NOSIGNAL);  // fails where it was killed
+  socket_.close();
   if (pid_ > 0)
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }

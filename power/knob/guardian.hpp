@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "power/knob/restore.hpp"
+#include "power/meter/descriptor.hpp"
 
 namespace tw::power {
 
@@ -26,8 +27,6 @@ class Guardian {
  public:
   /// Forks; returns when it is on guard. `patience`: how long it waits for a lock at a time. Throws std::system_error.
   explicit Guardian(KnobFinder find = find_knobs, std::chrono::milliseconds patience = std::chrono::minutes(1));
-  Guardian(const Guardian&) = delete;
-  Guardian& operator=(const Guardian&) = delete;
   ~Guardian();  ///< dismiss()
 
   pid_t pid() const { return pid_; }
@@ -38,7 +37,7 @@ class Guardian {
 
  private:
   pid_t pid_ = -1;
-  int socket_ = -1;
+  Descriptor socket_;
 };
 
 }  // namespace tw::power

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "power/meter/descriptor.hpp"
 #include "power/meter/program.hpp"
 
 namespace tw::power::site {
@@ -316,18 +317,17 @@ bool is_nearly_knobs(std::string key) {
 
 std::string read_trusted(const std::filesystem::path& file) {
   constexpr std::size_t largest_bytes = 1 << 20;
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe nobody may ever hold the other end
+  const Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe may have no writer
   const auto fail = [&](int error) { throw SiteError(file.string() + ": " + std::generic_category().message(error)); };
-  if (fd < 0) fail(errno);
+  if (opened.get() < 0) fail(errno);
   struct stat status {};
   std::string text;
   char part[4096];
-  ssize_t count = fstat(fd, &status) == 0 ? 1 : -1;
+  ssize_t count = fstat(opened.get(), &status) == 0 ? 1 : -1;
   const bool is_file = count > 0 && S_ISREG(status.st_mode);
-  while (is_file && text.size() <= largest_bytes && count > 0 && (count = read(fd, part, sizeof part)) > 0)
+  while (is_file && text.size() <= largest_bytes && count > 0 && (count = read(opened.get(), part, sizeof part)) > 0)
     text.append(part, static_cast<std::size_t>(count));
   const int error = errno;
-  close(fd);
   if (count >= 0 && !is_file) throw SiteError(file.string() + ": not a regular file");
   if (text.size() > largest_bytes) throw SiteError(file.string() + ": too large for a site file (maximum 1 MiB)");
   if (count < 0) fail(error);

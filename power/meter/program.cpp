@@ -11,8 +11,6 @@
 #include <system_error>
 #include <thread>
 
-#include "power/meter/descriptor.hpp"
-
 extern char** environ;
 
 namespace tw::power {
@@ -33,6 +31,12 @@ struct Attributes {
 };
 
 }  // namespace
+
+Pipe open_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start) {
   Actions actions;
@@ -67,21 +71,19 @@ pid_t start_program(const std::vector<std::string>& words, const ProgramStart& s
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 ProgramResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-  Descriptor from(ends[0]), to(ends[1]);
+  Pipe pipe = open_pipe();
   const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
   const pid_t child = start_program(words, {.input = nothing.get(),
-                                            .output = to.get(),
-                                            .error = to.get(),
+                                            .output = pipe.to.get(),
+                                            .error = pipe.to.get(),
                                             .closes_others = true,
                                             .leads_group = true,
                                             .default_signals = all,  // the guardian ignores some
                                             .blocked_signals = none});
-  to.close();
+  pipe.to.close();
 
   // Until the program has ended, not until its output has: something it started may keep that open.
   ProgramResult result;
@@ -90,10 +92,10 @@ ProgramResult run_program(const std::vector<std::string>& words, std::chrono::mi
   int status = 0;
   rusage used{};
   const auto drain = [&](int wait_ms) {
-    pollfd ready{from.get(), POLLIN, 0};
+    pollfd ready{pipe.from.get(), POLLIN, 0};
     if (!is_open || poll(&ready, 1, wait_ms) <= 0) return false;
     char text[4096];
-    const ssize_t count = read(from.get(), text, sizeof text);
+    const ssize_t count = read(pipe.from.get(), text, sizeof text);
     if (count <= 0) return is_open = false;
     result.output.append(text, static_cast<std::size_t>(count));
     if (result.output.size() > 4 * kept_bytes) {

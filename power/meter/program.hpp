@@ -8,7 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "power/meter/descriptor.hpp"
+
 namespace tw::power {
+
+/// The ends of a pipe that no started program inherits.
+struct Pipe {
+  Descriptor from, to;
+};
+/// Throws std::system_error.
+Pipe open_pipe();
 
 /// What a started program has of this one. A descriptor of −1 is as here.
 struct ProgramStart {

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 

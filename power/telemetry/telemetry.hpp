@@ -2,10 +2,13 @@
 // errors.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "power/meter/sysfs.hpp"
 
 namespace tw::power {
 
@@ -39,5 +42,33 @@ struct TelemetryFinding {
 
 /// Asks every source in telemetry.def. Call on one rank per node only.
 std::vector<TelemetryFinding> find_telemetry();
+
+/// One channel: files whose numbers make one value.
+struct FileChannel {
+  enum class Combine { mean, largest, sum };
+  Channel channel;
+  std::vector<std::filesystem::path> files;
+  double factor = 1;
+  /// Mean and largest pass over files that cannot be read now; a part of a sum is not the sum. Where nothing is left
+  /// the value is NaN.
+  Combine combine = Combine::mean;
+};
+
+class FileTelemetry : public Telemetry {
+ public:
+  explicit FileTelemetry(const std::vector<FileChannel>& files);
+  const std::vector<Channel>& channels() const override { return channels_; }
+  void read(std::span<double> values) override;
+
+ private:
+  struct Source {
+    std::vector<sysfs::NumberFile> files;
+    double factor;
+    FileChannel::Combine combine;
+    double read() noexcept;
+  };
+  std::vector<Source> sources_;
+  std::vector<Channel> channels_;
+};
 
 }  // namespace tw::power

@@ -10,7 +10,7 @@
 
 namespace tw::results {
 
-/// From so many replicates on a comparison leaves out the best and the worst (results/compare/contrast.hpp).
+/// From so many replicates on a comparison leaves out the best and the worst (results/compare/ratio.hpp).
 inline constexpr std::size_t trimmed_from = 10;
 /// How an interval is made. The summary of a report says which rule made it: by its statistic "olympic_mean".
 enum class IntervalRule {

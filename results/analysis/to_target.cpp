@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "results/analysis/scopes.hpp"
-#include "results/analysis/statistics.hpp"
 #include "results/analysis/trials.hpp"
 
 namespace tw::results {

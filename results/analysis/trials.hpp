@@ -1,7 +1,8 @@
-// Which trials of a record count, and what each gives.
+// Which trials of a record count, what each gives, and where the time of their steps goes.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/record/record.hpp"
@@ -34,5 +35,10 @@ double throughput_of(const Record& record, const Trial& trial);
 double joules_of(const Trial& trial, Scope scope);
 /// Half width, 95 %, of those: the meters' own, added up, since one clock's error is in all of them.
 double uncertainty_of(const Trial& trial, Scope scope);
+
+/// Seconds of each phase of a step, mean over all steps of valid trials and over ranks, in the order of the step; then
+/// "rest": what the mean step of the slowest rank takes beyond them. Empty if no phase was timed, or no trial is
+/// valid.
+std::vector<std::pair<std::string, double>> mean_phases(const Record& record);
 
 }  // namespace tw::results

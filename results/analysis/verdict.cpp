@@ -9,8 +9,6 @@
 
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/run_rules.hpp"
-#include "results/analysis/stability.hpp"
-#include "results/analysis/statistics.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/devices/device_figures.hpp"

@@ -21,8 +21,7 @@ inline constexpr double ceiling_tolerance = 0.05;
 /// The caller may set beforehand, and finds kept: status unsupported or failed, reasons (any makes the record
 /// invalid), flags of another source, summary.energy_reason where no meter exists, of_ceiling_reason,
 /// peak_flops_per_s, gpu and mfu_reason. Decided here: mfu by that peak, and the flags
-/// of FlagSource::samples (results/record/flags.def), also by results/analysis/conditions.hpp, stability.hpp and
-/// to_target.hpp.
+/// of FlagSource::samples (results/record/flags.def), also by results/analysis/conditions.hpp and to_target.hpp.
 ///
 /// A scope has no joules where an estimate is among those that are counted. It has them only where every host that
 /// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are

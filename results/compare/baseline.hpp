@@ -1,7 +1,6 @@
 // Rules for regression checks: what a new report may differ from a baseline by, as data. There is no code in them.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "results/compare/ratio.hpp"
-#include "results/cost/cost_parts.hpp"
+#include "results/cost/cost.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <set>
 #include <span>
-#include <stdexcept>
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/break_even.hpp"

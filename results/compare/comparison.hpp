@@ -81,7 +81,7 @@ struct Difference {
 enum class Replicates {
   trials,  ///< one run of each system: no verdict. The intervals are over its trials (Welch 1947, on logarithms; from
            ///< 10 trials on without the best and the worst, Yuen 1974), and do not hold what changes from run to run
-  runs,         ///< the means of whole runs, independent (of_runs() of results/compare/contrast.hpp)
+  runs,    ///< the means of whole runs, independent (of_runs() of results/compare/ratio.hpp)
   paired_runs,  ///< runs of the systems took turns: their differences block by block, which a drift of the machine
                 ///< leaves
 };

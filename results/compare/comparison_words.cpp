@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"
@@ -105,8 +104,8 @@ Open no_claim(const Trials& trials, const std::string& of_single_run) {
   if (!trials.bounds.empty())
     return {"lower_bound", "these are " + trials.bounds + ": the missing part may reverse the order"};
   if (trials.disturbed.empty()) return {};
-  std::vector<std::string> why;
-  for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
+  const auto why =
+      text::texts_of(trials.disturbed, [](const FlagName& flag) { return facts_of(*flag.known()).use.why; });
   return {trials.disturbed.begin()->name,
           fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, trials.has_single_run ? of_single_run : "")};
 }
@@ -177,8 +176,7 @@ std::string workload(const ComparedWorkload& workload, const Comparison& compari
 }
 
 std::string workloads(const Comparison& comparison) {
-  std::vector<std::string> names;
-  for (const ComparedWorkload& one : comparison.workloads) names.push_back(workload(one, comparison));
+  auto names = text::texts_of(comparison.workloads, [&](const auto& one) { return workload(one, comparison); });
   return (comparison.workloads.size() == 1 ? "workload: " : "workloads: ") +
          first_of(std::move(names), 4, ", ", " and {} more");
 }
@@ -290,9 +288,7 @@ std::string not_an_award(const Comparison& comparison) {
 }
 
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems) {
-  std::vector<std::string> all;
-  for (const std::size_t s : systems) all.push_back(comparison.systems[s].name);
-  return fmt::format("{}", fmt::join(all, ", "));
+  return text::join(text::texts_of(systems, [&](std::size_t s) { return comparison.systems[s].name; }), ", ");
 }
 
 std::string split(const FigureComparison& figure, std::size_t system) {
@@ -317,8 +313,7 @@ std::string left_out(const FigureComparison& figure, const Comparison& compariso
   std::vector<std::string> parts;
   for (const LeftOutWorkload& one : figure.left_out) {
     all += std::ranges::find(figure.rows, one.workload, &ComparedRow::workload) == figure.rows.end();
-    std::vector<std::string> names;
-    for (const std::size_t s : one.systems) names.push_back(comparison.systems[s].name);
+    const auto names = text::texts_of(one.systems, [&](std::size_t s) { return comparison.systems[s].name; });
     parts.push_back(fmt::format("{} is excluded from all means: {} report{} it as unsupported",
                                 comparison.workloads[one.workload].id, fmt::join(names, " and "),
                                 names.size() == 1 ? "s" : ""));
@@ -425,14 +420,13 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
   ComparedSystem one;
   const Report& first = system.runs[0];
   one.name = text::printable(system.name);
-  for (const std::string& path : system.paths) one.paths.push_back(text::printable(path));
+  one.paths = text::texts_of(system.paths, text::printable);
   std::map<std::string, int> cpus, devices;
   for (const HostInfo& host : first.context.hosts) ++cpus[text::printable(host.cpu)];
   for (const DeviceEntry& device : first.context.devices) ++devices[text::printable(device.kind + ": " + device.name)];
   const auto counted = [](const std::map<std::string, int>& of) {
-    std::vector<std::string> parts;
-    for (const auto& [name, count] : of) parts.push_back(fmt::format("{} x {}", count, name));
-    return fmt::format("{}", fmt::join(parts, ", "));
+    return text::join(
+        text::texts_of(of, [](const auto& part) { return fmt::format("{} x {}", part.second, part.first); }), ", ");
   };
   one.hosts = counted(cpus), one.devices = counted(devices), one.broken_rules = rules_broken_in(system.runs);
   one.program =

@@ -12,7 +12,6 @@
 #include "results/analysis/fingerprint.hpp"
 #include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
-#include "results/record/utc_time.hpp"
 
 namespace tw::results {
 
@@ -136,7 +135,7 @@ std::vector<Difference> overlap_differences(const std::vector<Report>& runs) {
   };
   std::map<std::string, std::vector<Launch>> launches;  // by host
   const auto add = [&](std::size_t run, const Context& context) {
-    const auto started = utc_time(context.started_at), finished = utc_time(context.finished_at);
+    const auto started = text::utc_time(context.started_at), finished = text::utc_time(context.finished_at);
     if (!started || !finished) return;  // killed
     for (const HostInfo& host : context.hosts) launches[host.name].push_back({run, *started, *finished});
   };

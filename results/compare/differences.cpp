@@ -13,7 +13,7 @@
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/losses.hpp"
 #include "results/analysis/scopes.hpp"
-#include "results/cost/cost_parts.hpp"
+#include "results/cost/cost.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"

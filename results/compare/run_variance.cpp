@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "results/compare/copies.hpp"
-#include "results/compare/differences.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
@@ -110,9 +109,7 @@ EarlierRuns::EarlierRuns(const std::vector<SystemInput>& groups, const std::vect
         group.systems.push_back(s);
     if (group.systems.empty()) continue;
     for (const Report& run : runs.runs) group.pairs.push_back(match_records(wanted, records_of(run, "")));
-    std::vector<std::string> paths;
-    for (const std::string& path : runs.paths) paths.push_back(text::printable(path));
-    learned_.push_back({std::move(paths), group.systems});
+    learned_.push_back({text::texts_of(runs.paths, text::printable), group.systems});
     groups_.push_back(std::move(group));
   }
 }

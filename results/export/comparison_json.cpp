@@ -6,7 +6,7 @@
 #include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/record/fields.hpp"
 #include "results/record/text.hpp"
 

@@ -8,7 +8,7 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/export/cells.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 

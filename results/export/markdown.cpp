@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/flag_notes.hpp"
-#include "results/analysis/stability.hpp"
 #include "results/export/cells.hpp"
 #include "results/export/export.hpp"
 #include "results/record/report_io.hpp"
@@ -25,8 +25,8 @@ std::string plain(const std::string& text) { return cells::markdown(text); }
 
 /// "valid: short[^short], steal[^steal]", and the reasons of what does not count.
 std::string verdict_cell(const Verdict& verdict) {
-  std::vector<std::string> flags;
-  for (const auto& [flag] : verdict.flags) flags.push_back(plain(flag) + "[^" + flag + "]");
+  const auto flags =
+      text::texts_of(verdict.flags, [](const FlagName& flag) { return plain(flag.name) + "[^" + flag.name + "]"; });
   return text::join_said({to_string(verdict.status), text::join(flags, ", "), plain(text::join(verdict.reasons, "; "))},
                          ": ");
 }

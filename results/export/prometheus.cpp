@@ -8,12 +8,12 @@
 #include <map>
 #include <set>
 
+#include "results/analysis/scopes.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/export/export.hpp"
 #include "results/export/export_parts.hpp"
 #include "results/record/report_io.hpp"
-#include "results/selection/joules.hpp"
 
 namespace tw::results {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/run_rules.hpp"
+#include "results/analysis/scopes.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/cost/cost_words.hpp"
@@ -21,7 +22,6 @@
 #include "results/export/workbook.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 
 namespace tw::results {
 namespace {

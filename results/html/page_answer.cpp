@@ -7,15 +7,15 @@
 #include <regex>
 #include <set>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/run_rules.hpp"
-#include "results/analysis/stability.hpp"
+#include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/html/page.hpp"
 #include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"
 

@@ -6,11 +6,11 @@
 #include <set>
 #include <tuple>
 
+#include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/html/page.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 #include "results/selection/pareto.hpp"
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"

@@ -11,7 +11,6 @@
 #include "results/html/page.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 #include "results/selection/ranking.hpp"
 #include "results/terminal/columns.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "results/analysis/phases.hpp"
+#include "results/analysis/trials.hpp"
 #include "results/html/page.hpp"
 #include "results/record/text.hpp"
 

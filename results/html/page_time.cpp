@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
-#include "results/analysis/phases.hpp"
 #include "results/analysis/to_target.hpp"
+#include "results/analysis/trials.hpp"
 #include "results/html/page.hpp"
 #include "results/record/text.hpp"
 

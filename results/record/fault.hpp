@@ -14,8 +14,13 @@ struct Fault {
 };
 
 /// "report.json: /records/0/id: is no point of the plan", without what is empty.
-std::string fault_line(const Fault& fault);
+inline std::string fault_line(const Fault& fault) {
+  return (fault.file.empty() ? "" : fault.file + ": ") + (fault.where.empty() ? "" : fault.where + ": ") + fault.text;
+}
 /// The same with the file of a bundle that a fault of its report is in.
-Fault in_file(const std::string& file, Fault fault);
+inline Fault in_file(const std::string& file, Fault fault) {
+  fault.file = file;
+  return fault;
+}
 
 }  // namespace tw::results

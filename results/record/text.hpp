@@ -1,7 +1,10 @@
 // Figures and lines for people. Shared by the tables of results/ and the programs' own output.
 #pragma once
 
+#include <chrono>
 #include <concepts>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +22,8 @@ std::string duration(double seconds);
 std::string duration(const Estimate& seconds);  ///< with its interval: "1.50 s [1.40 s, 1.60 s]"
 /// "23 Nov 2026, 12:50 UTC" of "2026-11-23T12:50:31Z"; what is no such time as it stands.
 std::string date(const std::string& rfc3339);
+/// Of "2026-11-23T12:50:31Z"; what is behind the seconds is not looked at. Nullopt for any other text.
+std::optional<std::chrono::sys_seconds> utc_time(const std::string& rfc3339);
 /// "412 MiB"
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"
@@ -30,6 +35,12 @@ std::string observed(const SetPoint& value);
 /// "1 point", "3 points"
 std::string count(std::integral auto n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+/// A text of each of a list or set: its field, or what a function makes of it.
+std::vector<std::string> texts_of(const auto& all, auto of) {
+  std::vector<std::string> texts;
+  for (const auto& one : all) texts.emplace_back(std::invoke(of, one));
+  return texts;
 }
 /// Texts of a list or set in a row.
 std::string join(const auto& texts, const std::string& separator) {

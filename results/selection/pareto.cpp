@@ -1,7 +1,6 @@
 #include "results/selection/pareto.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -9,7 +8,6 @@
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw::results {

@@ -6,10 +6,8 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/verdict.hpp"

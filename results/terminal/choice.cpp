@@ -40,8 +40,7 @@ std::string reach_of(const Report& report, const SearchOutcome& outcome) {
 
 /// "a, b, c and 2 more"
 std::string alike_ids(const Report& report, const Front& front) {
-  std::vector<std::string> ids;
-  for (const std::size_t place : front.alike) ids.push_back(report.records[place].id);
+  auto ids = text::texts_of(front.alike, [&](std::size_t place) { return report.records[place].id; });
   return words::first_of(std::move(ids), 6, ", ", " and {} more");
 }
 

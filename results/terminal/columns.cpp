@@ -9,7 +9,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/micro_batch.hpp"
+#include "results/selection/search.hpp"
 
 namespace tw::results {
 namespace {

@@ -1,4 +1,4 @@
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,9 @@
 #include <span>
 
 #include "results/compare/baseline.hpp"
-#include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_text.hpp"
 #include "results/terminal/lines.hpp"
 
 namespace tw::results {

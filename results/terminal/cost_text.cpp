@@ -1,11 +1,10 @@
-#include "results/terminal/cost_text.hpp"
+#include "results/terminal/tables.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "results/compare/comparison_words.hpp"
-#include "results/cost/cost.hpp"
 #include "results/cost/cost_words.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/lines.hpp"

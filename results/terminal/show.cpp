@@ -5,8 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "results/analysis/phases.hpp"
-#include "results/analysis/stability.hpp"
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
@@ -106,8 +105,7 @@ class Shower {
     std::string label = "resumed";
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Context& c = parts[i].context ? *parts[i].context : report_.context;
-      std::vector<std::string> hosts;
-      for (const HostInfo& host : c.hosts) hosts.push_back(host.name);
+      const auto hosts = texts_of(c.hosts, &HostInfo::name);
       line(label,
            fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(),
                        count(parts[i].points.size(), "point"), join_said(hosts, ", "), c.started_at,
@@ -228,8 +226,8 @@ class Shower {
     for (const Trial& t : r.trials)
       windows.push_back(count(t.step_time_s.size(), "step") + " in " + duration(t.window_s));
     line("trials", join_said(windows, ", "));
-    std::vector<std::string> unstable;
-    for (const Instability& one : find_instability(r)) unstable.push_back(to_string(one.flag) + (": " + one.text));
+    const auto unstable =
+        texts_of(find_instability(r), [](const Instability& one) { return to_string(one.flag) + (": " + one.text); });
     line("stability", join_said(unstable, "; "));
     throughput(r);
     if (s.flops_per_s) {
@@ -248,8 +246,7 @@ class Shower {
       std::vector<std::pair<double, std::string>> shares;
       for (const auto& [op, share] : s.op_share) shares.push_back({share, op});
       std::sort(shares.rbegin(), shares.rend());
-      std::vector<std::string> parts;
-      for (const auto& [share, op] : shares) parts.push_back(op + " " + percent(share));
+      const auto parts = texts_of(shares, [](const auto& one) { return one.second + " " + percent(one.first); });
       line("operators", join_said(parts, ", "));
     }
     loss(r);

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <vector>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/flag_notes.hpp"
-#include "results/analysis/stability.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"

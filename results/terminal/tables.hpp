@@ -3,11 +3,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "results/record/record.hpp"
 #include "results/selection/ranking.hpp"
 
 namespace tw::results {
+
+struct Comparison;
+struct CostReport;
+struct RuleCheck;
 
 struct TableStyle {
   bool color = false;
@@ -24,5 +29,14 @@ std::string summary_table(const Report& report, const TableStyle& style);
 std::string show_report(const Report& report, const TableStyle& style);
 /// The table and the points alone: of a run that has no report yet.
 std::string show_records(const std::vector<Record>& records, const TableStyle& style);
+
+/// Each input of a cost with its value, unit and source.
+std::string price_inputs(const CostReport& report, const TableStyle& style);
+/// What the points of a report cost.
+std::string cost_text(const CostReport& report, const TableStyle& style);
+/// The answer first, then figures, differences, costs and break-even points. `checks`: of baseline rules
+/// (results/compare/baseline.hpp); empty without any.
+std::string comparison_text(const Comparison& comparison, const std::vector<RuleCheck>& checks,
+                            const TableStyle& style);
 
 }  // namespace tw::results

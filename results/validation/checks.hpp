@@ -61,7 +61,7 @@ void check_energy(const Report& report, Findings& found);
 void check_devices(const Report& report, bool is_newer, Findings& found);
 /// checks_power.cpp: joules that agree with the power series of the same window.
 void check_power(const Report& report, Findings& found);
-/// checks_losses.cpp: the same training has the same first losses, however many ranks share it.
+/// checks_trials.cpp: the same training has the same first losses, however many ranks share it.
 void check_losses(const Report& report, Findings& found);
 
 // ---- of records, also without a report ----

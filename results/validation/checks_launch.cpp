@@ -9,7 +9,6 @@
 #include "results/analysis/context_warnings.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
-#include "results/record/utc_time.hpp"
 #include "results/record/version.hpp"
 #include "results/validation/checks.hpp"
 
@@ -17,8 +16,8 @@ namespace tw::results {
 namespace {
 
 void check_context(const Context& context, const std::string& at, Findings& found) {
-  const std::optional<std::chrono::sys_seconds> started = utc_time(context.started_at);
-  const std::optional<std::chrono::sys_seconds> finished = utc_time(context.finished_at);
+  const std::optional<std::chrono::sys_seconds> started = text::utc_time(context.started_at);
+  const std::optional<std::chrono::sys_seconds> finished = text::utc_time(context.finished_at);
   if (!started) found.broken("time_invalid", at + "/started_at", "is not a valid time");
   if (!finished && !context.finished_at.empty())
     found.broken("time_invalid", at + "/finished_at", "is not a valid time");
@@ -208,9 +207,9 @@ void note_gap(double gap, double window_s, const std::string& at, const char* be
 /// Trials lie one after another between the start and the end of their launch.
 void check_times(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
-  const std::optional<std::chrono::sys_seconds> started = utc_time(context.started_at);
+  const std::optional<std::chrono::sys_seconds> started = text::utc_time(context.started_at);
   std::optional<double> lasted;
-  if (const std::optional<std::chrono::sys_seconds> finished = utc_time(context.finished_at); started && finished)
+  if (const std::optional<std::chrono::sys_seconds> finished = text::utc_time(context.finished_at); started && finished)
     lasted = static_cast<double>((*finished - *started).count());
   const double allowed = lasted ? (1 + wall_share) * *lasted + wall_seconds : HUGE_VAL;
   struct Span {

@@ -9,7 +9,6 @@
 
 #include "results/record/known_texts.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/micro_batch.hpp"
 #include "results/selection/search.hpp"
 #include "results/validation/checks.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "comm/layout.hpp"
+#include "comm/launch.hpp"
 #include "models/compute/error.hpp"
 #include "tests/comm/support.hpp"
 

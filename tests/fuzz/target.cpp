@@ -20,12 +20,9 @@
 #include "results/compare/comparison.hpp"
 #include "results/cost/cost.hpp"
 #include "results/export/bundle.hpp"
-#include "results/export/comparison_export.hpp"
 #include "results/export/export.hpp"
 #include "results/html/html.hpp"
 #include "results/record/report_io.hpp"
-#include "results/terminal/comparison_text.hpp"
-#include "results/terminal/cost_text.hpp"
 #include "results/terminal/tables.hpp"
 
 namespace tw::fuzz {

@@ -5,7 +5,6 @@
 
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
-#include "bench/plan/options/set_points.hpp"
 #include "bench/terminal/describe.hpp"
 
 namespace CLI {

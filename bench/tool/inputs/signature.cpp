@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -13,6 +12,7 @@
 
 #include "bench/plan/options/input_kind.hpp"
 #include "bench/tool/inputs/errors.hpp"
+#include "power/meter/descriptor.hpp"
 #include "power/meter/program.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/report_io.hpp"
@@ -26,15 +26,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* space = "trainwatt";
 
-struct Opened {
-  Opened(const std::string& path, int flags) : descriptor(open(path.c_str(), flags | O_CLOEXEC, 0600)) {
-    if (descriptor < 0) throw std::system_error(errno, std::generic_category(), path);
-  }
-  ~Opened() { close(descriptor); }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-  int descriptor;
-};
+power::Descriptor opened(const std::string& path, int flags) {
+  power::Descriptor file(open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (file.get() < 0) throw std::system_error(errno, std::generic_category(), path);
+  return file;
+}
 
 struct Answer {
   int code = 0;
@@ -51,11 +47,11 @@ struct Answer {
 Answer ssh_keygen(std::vector<std::string> words, const std::string& input, const results::TemporaryFolder& folder) {
   words.insert(words.begin(), "ssh-keygen");
   const std::string out = folder.file("out"), err = folder.file("err");
-  const Opened from(input, O_RDONLY), to(out, O_WRONLY | O_CREAT | O_TRUNC), errors(err, O_WRONLY | O_CREAT | O_TRUNC);
+  const power::Descriptor from = opened(input, O_RDONLY), to = opened(out, O_WRONLY | O_CREAT | O_TRUNC),
+                          errors = opened(err, O_WRONLY | O_CREAT | O_TRUNC);
   pid_t child = 0;
   try {
-    child =
-        power::start_program(words, {.input = from.descriptor, .output = to.descriptor, .error = errors.descriptor});
+    child = power::start_program(words, {.input = from.get(), .output = to.get(), .error = errors.get()});
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::no_such_file_or_directory) throw;
     throw EnvironmentError("no-ssh-keygen",

@@ -13,7 +13,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
-#include "bench/tool/inputs/offer.hpp"
+#include "bench/tool/inputs/findings.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
@@ -163,9 +163,7 @@ std::size_t reference_of(const std::vector<results::SystemInput>& systems, const
 
 void price(std::vector<results::SystemInput>& systems, results::CompareOptions& options, const results::Prices& prices,
            const PriceOptions& wanted) {
-  std::vector<std::string> names;
-  for (const results::SystemInput& system : systems) names.push_back(system.name);
-  check_names(wanted, names);
+  check_names(wanted, results::text::texts_of(systems, &results::SystemInput::name));
   std::vector<results::PriceRow> rows;
   for (results::SystemInput& system : systems) {
     rows.push_back(price_of(prices, wanted, system.name, system.runs));

@@ -106,8 +106,7 @@ Rendezvous::Rendezvous(const Place& place) {
 }
 
 Rendezvous::~Rendezvous() {
-  for (const int lock : {lock_, reader_lock_})
-    if (lock >= 0) close(lock);
+  lock_.close(), reader_lock_.close();
   std::error_code ignored;
   const bool is_left = gave_up_ && held().empty() && !is_held(reader_file);
   if (reads_ || is_left) fs::remove_all(folder_, ignored);
@@ -124,8 +123,7 @@ Rendezvous::Held Rendezvous::hold(const std::optional<int>& local_rank, const Gp
     if (Clock::now() < start + latest || !take_reading()) continue;
     std::error_code ignored;
     fs::remove(folder_ / name, ignored);
-    close(lock_);
-    lock_ = -1;
+    lock_.close();
     return Held::reads;
   }
   gave_up_ = true;
@@ -164,27 +162,25 @@ bool Rendezvous::wait() const {
 
 bool Rendezvous::take_reading() {
   const fs::path path = folder_ / reader_file;
-  if (reader_lock_ < 0) reader_lock_ = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (reader_lock_ < 0) throw std::system_error(errno, std::generic_category(), path.string());
-  return flock(reader_lock_, LOCK_EX | LOCK_NB) == 0;
+  if (reader_lock_.get() < 0)
+    reader_lock_ = power::Descriptor(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (reader_lock_.get() < 0) throw std::system_error(errno, std::generic_category(), path.string());
+  return flock(reader_lock_.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 /// Makes a file that has its lock and its text from the moment it has its name.
 void Rendezvous::show(const std::string& name, const std::string& text) {
   const fs::path unnamed = folder_ / fmt::format(".{}", getpid());
-  lock_ = open(unnamed.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 ||
-      write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+  lock_ = power::Descriptor(open(unnamed.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock_.get() < 0 || flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
+      write(lock_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       rename(unnamed.c_str(), (folder_ / name).c_str()) != 0)
     throw std::system_error(errno, std::generic_category(), unnamed.string());
 }
 
 bool Rendezvous::is_held(const std::string& name) const {
-  const int file = open((folder_ / name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) return false;
-  const bool held = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(file);
-  return held;
+  const power::Descriptor file(open((folder_ / name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return file.get() >= 0 && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 std::vector<fs::path> Rendezvous::held() const {

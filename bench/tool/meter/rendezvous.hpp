@@ -10,6 +10,7 @@
 
 #include "bench/node_power/node_power.hpp"
 #include "comm/launch.hpp"
+#include "power/meter/descriptor.hpp"
 
 namespace tw::bench::tool {
 
@@ -38,8 +39,6 @@ class Rendezvous {
   /// Throws EnvironmentError if the folder is not this user's alone.
   explicit Rendezvous(const Place& place);
   ~Rendezvous();
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Whether this process is to read: the first of its node, unless another waited for it in vain; where no process
   /// knows its place, the first to come here.
@@ -67,7 +66,7 @@ class Rendezvous {
   std::vector<std::filesystem::path> held() const;
 
   std::filesystem::path folder_;
-  int lock_ = -1, reader_lock_ = -1;
+  power::Descriptor lock_, reader_lock_;
   bool reads_ = false, gave_up_ = false;
 };
 

@@ -1,6 +1,5 @@
 #include "bench/tool/meter/run_command.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -34,25 +33,18 @@ void pass_on(int signal) {
 class EndOf {
  public:
   explicit EndOf(pid_t process) {
-    if (pipe2(pipe_.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-    thread_ = std::thread([this, process] {
+    thread_ = std::jthread([this, process] {
       siginfo_t info{};
       while (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
       }
-      close(pipe_[1]);
+      pipe_.to.close();
     });
   }
-  ~EndOf() {
-    thread_.join();
-    close(pipe_[0]);
-  }
-  EndOf(const EndOf&) = delete;
-  EndOf& operator=(const EndOf&) = delete;
-  int descriptor() const { return pipe_[0]; }
+  int descriptor() const { return pipe_.from.get(); }
 
  private:
-  std::array<int, 2> pipe_{-1, -1};
-  std::thread thread_;
+  power::Pipe pipe_ = power::open_pipe();
+  std::jthread thread_;  // ends before the pipe does
 };
 
 /// Leaves a process behind that goes on copying to standard output.
@@ -103,8 +95,8 @@ void copy_through(int pipe, const EndOf& command, OutputParser& parser) {
 bool told_to_end() { return told != 0; }
 
 int run_command(const std::vector<std::string>& command, OutputParser* parser) {
-  std::array<int, 2> pipes{-1, -1};
-  if (parser && pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  power::Pipe pipe;
+  if (parser) pipe = power::open_pipe();
   // What was ignored when this program started (nohup, a job in the background) stays so, for the command as well. A
   // terminal's signals reach the command itself; others are passed on. SIGPIPE is this program's to see as an error.
   sigset_t defaults, blocked, before;
@@ -124,18 +116,18 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   std::optional<std::system_error> fault;
   pid_t pid = 0;
   try {
-    child = pid = start_bound_program(command, pipes[1], defaults, before);
+    child = pid = start_bound_program(command, pipe.to.get(), defaults, before);
   } catch (const std::system_error& error) {
     fault = error;
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (pipes[1] >= 0) close(pipes[1]);
+  pipe.to.close();
   if (fault)
     throw EnvironmentError("cannot-run", command.front() + ": cannot be started: " + fault->code().message());
   if (parser) {
     const EndOf end(pid);
-    copy_through(pipes[0], end, *parser);
-    close(pipes[0]);
+    copy_through(pipe.from.get(), end, *parser);
+    pipe.from.close();
     parser->finish();
   }
   int status = 0;

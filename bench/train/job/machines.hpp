@@ -1,7 +1,6 @@
 // Which rank reads and sets what, where nodes (containers, pods) share a machine or ranks see different GPUs.
 #pragma once
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

@@ -1,9 +1,7 @@
 #include "bench/train/node/energy_window.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
-#include <optional>
 #include <thread>
 
 #include "results/record/report_io.hpp"

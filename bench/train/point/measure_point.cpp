@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <new>
-#include <optional>
-#include <set>
 #include <sstream>
 
 #include "bench/ceiling/ceiling.hpp"

@@ -12,7 +12,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "models/compute/error.hpp"
-#include "results/selection/micro_batch.hpp"
+#include "results/selection/search.hpp"
 
 namespace tw::bench {
 namespace {

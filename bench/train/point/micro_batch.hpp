@@ -10,7 +10,7 @@
 namespace tw::bench {
 
 /// Times a few whole steps at 1, 2, 4, … samples until doubling gains less than 2 %
-/// (results/selection/micro_batch.hpp),
+/// (results/selection/search.hpp),
 /// does not fit, or does not divide the global batch (collective over the ranks that train). What was declared is taken
 /// without a trial. All ranks come to the same. Throws Stop on all ranks where not even one sample fits, or a signal
 /// asked for the end.

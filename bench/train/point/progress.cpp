@@ -9,6 +9,7 @@
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
+#include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench {
@@ -26,6 +27,12 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 bool is_colourful(const comm::Job& job) {
   const char* no_color = std::getenv("NO_COLOR");
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+double most_foreign_share(const results::Record& record) {
+  double most = 0;
+  for (const results::Trial& trial : record.trials) most = std::max(most, trial.foreign_share.value_or(0));
+  return most;
 }
 
 }  // namespace
@@ -125,6 +132,27 @@ void Progress::end_point(const std::string& result, bool was_measured) {
   pace_.finish(seconds_since(point_start_), was_measured);
   line(fmt::format("[{}/{}] {}: {}", number_, std::max(number_, points_), id_, result));
   last_ = Clock::now();
+}
+
+std::string short_result(const results::Record& record) {
+  if (record.verdict.status == results::Status::unsupported || record.verdict.status == results::Status::failed)
+    return results::to_string(record.verdict.status) + std::string(": ") +
+           (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
+  const results::Summary& s = record.summary;
+  std::string text = results::to_string(record.verdict.status);
+  if (s.to_target && s.to_target->time_s)
+    text +=
+        fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
+  else if (s.to_target)
+    text += " · " + s.to_target->reason;
+  const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
+  if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
+  if (results::has_flag(record, results::Flag::busy_host))
+    text += fmt::format(" · busy_host: others had {:.0f} % of the CPU", 100 * most_foreign_share(record));
+  if (const auto share = results::credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);
+  if (results::has_flag(record, results::Flag::above_ceiling)) text += " · above_ceiling";
+  if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
+  return text;
 }
 
 }  // namespace tw::bench

@@ -1,5 +1,5 @@
 // Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds, and one for each step that
-// takes more than a second. Only rank 0 prints.
+// takes more than a second. Only rank 0 prints. A point's result in a few words, for its line.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "comm/job.hpp"
+#include "results/record/record.hpp"
 #include "results/terminal/tables.hpp"
 
 namespace tw::bench {
@@ -55,5 +56,8 @@ class Progress {
   bool drawn_ = false, shown_ = false;  // a line is on the terminal; the stage was named
   std::chrono::steady_clock::time_point start_, point_start_, last_;
 };
+
+/// "valid · 4510 tokens/s · 0.71 of ceiling · loss 5.100 → 4.900", or why there is none.
+std::string short_result(const results::Record& record);
 
 }  // namespace tw::bench

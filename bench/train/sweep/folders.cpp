@@ -9,10 +9,8 @@
 #include <cstring>
 #include <ctime>
 #include <tuple>
-#include <vector>
 
 #include "bench/terminal/error_line.hpp"
-#include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/in_flight.hpp"
 #include "results/record/report_io.hpp"
 

@@ -58,16 +58,15 @@ std::string InFlight::why_not(const std::string& id) const {
 
 void InFlight::begin(const std::string& id) {
   results::append_line(path_, Json{{"begun", id}}.dump(-1, ' ', false, Json::error_handler_t::replace));
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
-  note_signals_in(fd_, "{\"left\":\"by a signal\"}\n");
+  file_ = power::Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (file_.get() < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
+  note_signals_in(file_.get(), "{\"left\":\"by a signal\"}\n");
 }
 
 void InFlight::close() noexcept {
-  if (fd_ < 0) return;
+  if (file_.get() < 0) return;
   note_signals_in(-1, "");
-  ::close(fd_);
-  fd_ = -1;
+  file_.close();
 }
 
 void InFlight::end() {
@@ -76,7 +75,7 @@ void InFlight::end() {
 }
 
 void InFlight::leave() noexcept {
-  if (fd_ < 0) return;
+  if (file_.get() < 0) return;
   close();
   try {
     results::append_line(path_, Json{{"left", "together"}}.dump());
@@ -88,10 +87,9 @@ void InFlight::tell(const fs::path& folder, const std::string& id, const std::st
   try {
     const std::string line =
         Json{{"failed", id}, {"what", what}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-    const int fd = ::open((folder / in_flight_file).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0) return;
-    [[maybe_unused]] const ssize_t written = ::write(fd, line.data(), line.size());
-    ::close(fd);
+    const power::Descriptor file(::open((folder / in_flight_file).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    [[maybe_unused]] const ssize_t written =
+        ::write(file.get(), line.data(), line.size());  // fails where there is no file
   } catch (const std::exception&) {
   }
 }

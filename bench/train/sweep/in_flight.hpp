@@ -3,8 +3,9 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
+
+#include "power/meter/descriptor.hpp"
 
 namespace tw::bench {
 
@@ -17,8 +18,6 @@ class InFlight {
  public:
   explicit InFlight(std::filesystem::path folder) : path_(std::move(folder) / in_flight_file) {}
   ~InFlight() { close(); }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
 
   /// A point that has ended so many jobs is not begun again.
   static constexpr int most_ends = 2;
@@ -39,7 +38,7 @@ class InFlight {
  private:
   void close() noexcept;
   std::filesystem::path path_;
-  int fd_ = -1;  // where signals are noted
+  power::Descriptor file_;  // where signals are noted
 };
 
 }  // namespace tw::bench

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -21,7 +20,6 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
-#include "results/record/report_io.hpp"
 
 namespace tw::bench {
 namespace {
@@ -373,15 +371,15 @@ std::string other_hosts(const results::RunStart& before, const results::Context&
 RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) {
   bool made = false;
   while (true) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    made = fd_ >= 0;
-    if (!made && errno == EEXIST) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0)
+    file_ = power::Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    made = file_.get() >= 0;
+    if (!made && errno == EEXIST) file_ = power::Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (file_.get() < 0)
       throw Stop(exit_environment, "not-written",
                  "cannot open " + path_.string() + ": " + std::generic_category().message(errno));
-    const int error = lock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    const int error = lock(file_.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     is_known_ = error == 0 || error == EWOULDBLOCK;
-    const Holder holder = read_holder(fd_);
+    const Holder holder = read_holder(file_.get());
     std::string why;
     if (error == EWOULDBLOCK || (!is_known_ && lives_here(holder)))
       why = fmt::format("{} is writing to this folder: wait until it ends, or choose another folder",
@@ -392,21 +390,18 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
           "the file system has no locks, and {} may be writing to this folder: remove {} if it has ended",
           holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host) : "another process",
           path_.string());
-    if (!why.empty()) {
-      ::close(fd_);
-      throw Stop(exit_environment, "run-locked", fmt::format("{}: {}", folder.string(), why));
-    }
+    if (!why.empty()) throw Stop(exit_environment, "run-locked", fmt::format("{}: {}", folder.string(), why));
     // Whoever had it before may have removed it meanwhile: then it locks nothing.
     struct stat mine {
     }, there{};
-    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
-    ::close(fd_);
+    if (::fstat(file_.get(), &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
+    file_.close();
   }
   const std::string text = fmt::format("{} {}\n", getpid(), host_name());
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+  if (::ftruncate(file_.get(), 0) != 0 ||
+      ::pwrite(file_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int error = errno;
     ::unlink(path_.c_str());  // an empty one would keep the folder, and so the next run, from being made
-    ::close(fd_);
     throw Stop(exit_environment, "not-written",
                fmt::format("cannot write {}: {}: {}", path_.string(), std::generic_category().message(error),
                            is_full_disk(error) ? "free space there, or choose another folder"
@@ -414,9 +409,6 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
   }
 }
 
-RunLock::~RunLock() {
-  ::unlink(path_.c_str());
-  ::close(fd_);
-}
+RunLock::~RunLock() { ::unlink(path_.c_str()); }
 
 }  // namespace tw::bench

@@ -4,11 +4,11 @@
 #include <sys/file.h>
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/train/job/options.hpp"
+#include "power/meter/descriptor.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
@@ -61,8 +61,6 @@ class RunLock {
   using Lock = int (*)(int fd, int operation);
   /// Throws Stop{exit_environment} with the holder's name where another process has the folder.
   explicit RunLock(const std::filesystem::path& folder, Lock lock = ::flock);
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
   /// Whether the file system knows locks.
   bool is_known() const { return is_known_; }
@@ -70,7 +68,7 @@ class RunLock {
  private:
   bool is_known_ = true;
   std::filesystem::path path_;
-  int fd_ = -1;
+  power::Descriptor file_;
 };
 
 }  // namespace tw::bench

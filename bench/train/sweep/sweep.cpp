@@ -11,7 +11,6 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -21,7 +20,6 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
-#include "bench/plan/plan.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
@@ -32,10 +30,10 @@
 #include "bench/train/point/measure_point.hpp"
 #include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
+#include "bench/train/point/progress.hpp"
 #include "bench/train/sweep/cool_down.hpp"
 #include "bench/train/sweep/in_flight.hpp"
 #include "bench/train/sweep/search_run.hpp"
-#include "bench/train/sweep/short_result.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/context_warnings.hpp"
 #include "results/analysis/verdict.hpp"

@@ -14,14 +14,12 @@ namespace tw::models::family::inception {
 namespace {
 
 // Convolutions one behind the other, with a max pool behind some.
-class Stem final : public Block {
+class Stem final : public ConvolutionBlock {
  public:
   Stem(const Sizes& sizes, const Layout& all) : sizes_(sizes), units_(all.stem), pools_(all.stem_pools) {
     for (const Unit& unit : units_) layers_.add(layer_of(sizes, unit, ""));
   }
   std::string name() const override { return "stem"; }
-  std::vector<ParameterSpec> parameters() const override { return layers_.parameters(); }
-  std::vector<ParameterSpec> statistics() const override { return layers_.statistics(); }
   ActivationSpec output() const override { return {"stem", after(units_.size() - 1), sizes_.dtype()}; }
   std::vector<ActivationSpec> saved() const override {
     std::vector<ActivationSpec> specs = layers_.saved();
@@ -40,16 +38,6 @@ class Stem final : public Block {
       if (pools_[i] && !is_last(i)) specs.push_back({"d_pooled", after(i), sizes_.dtype()});
     }
     return specs;
-  }
-  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
-             const std::vector<Tensor>& statistics) override {
-    device_ = &device;
-    layers_.build(device, own, 0, statistics, 0);
-  }
-  std::vector<NamedPlan> plans() const override {
-    std::vector<NamedPlan> all;
-    layers_.add_plans(all);
-    return all;
   }
   void forward(BlockRun& run, Tensor, Tensor y) override {
     Tensor x = run.tokens_or_images;
@@ -110,13 +98,11 @@ class Stem final : public Block {
   Sizes sizes_;
   std::vector<Unit> units_;
   std::vector<bool> pools_;
-  ConvolutionNorms layers_;
-  Device* device_ = nullptr;
 };
 
 // Branches of convolutions from one input, joined along the channels; the first module behind the auxiliary head's
 // place has that too.
-class ModuleBlock final : public Block {
+class ModuleBlock final : public ConvolutionBlock {
  public:
   ModuleBlock(const Sizes& sizes, const Module& module, std::unique_ptr<AuxiliaryHead> auxiliary)
       : sizes_(sizes), module_(module), auxiliary_(std::move(auxiliary)) {
@@ -159,17 +145,15 @@ class ModuleBlock final : public Block {
     if (auxiliary_) append(specs, auxiliary_->scratch());
     return specs;
   }
-  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
+  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,
              const std::vector<Tensor>& statistics) override {
-    device_ = &device;
-    layers_.build(device, own, 0, statistics, 0);
+    ConvolutionBlock::build(device, own, shared, statistics);
     if (auxiliary_)
       auxiliary_->build(device, own, layers_.size() * ConvolutionNorm::parameter_count, statistics,
                         layers_.size() * ConvolutionNorm::statistic_count);
   }
   std::vector<NamedPlan> plans() const override {
-    std::vector<NamedPlan> all;
-    layers_.add_plans(all);
+    std::vector<NamedPlan> all = ConvolutionBlock::plans();
     if (auxiliary_) auxiliary_->add_plans(all);
     return all;
   }
@@ -274,8 +258,6 @@ class ModuleBlock final : public Block {
   Sizes sizes_;
   Module module_;
   std::unique_ptr<AuxiliaryHead> auxiliary_;
-  ConvolutionNorms layers_;
-  Device* device_ = nullptr;
 };
 
 void check(const InceptionDescription& d) {

@@ -21,35 +21,27 @@ ConvolutionNorm convolution_norm(const ConvolutionShape& shape, const std::strin
 }
 
 // Convolution, batch norm, ReLU, and 3×3 stride 2 max pool where the network has it.
-class Stem final : public Block {
+class Stem final : public ConvolutionBlock {
  public:
-  Stem(const ConvolutionShape& shape, bool pool)
-      : shape_(shape), layer_(convolution_norm(shape, "conv1", "bn1")), pool_(pool) {}
+  Stem(const ConvolutionShape& shape, bool pool) : shape_(shape), pool_(pool) {
+    layers_.add(convolution_norm(shape, "conv1", "bn1"));
+  }
   std::string name() const override { return "stem"; }
-  std::vector<ParameterSpec> parameters() const override { return layer_.parameters(); }
-  std::vector<ParameterSpec> statistics() const override { return layer_.statistics(); }
-  ActivationSpec output() const override { return {"stem", pool_ ? pooled() : layer_.output(), shape_.dtype}; }
+  ActivationSpec output() const override { return {"stem", pool_ ? pooled() : shape_.out(), shape_.dtype}; }
   std::vector<ActivationSpec> saved() const override {
-    std::vector<ActivationSpec> specs = layer_.saved();
+    std::vector<ActivationSpec> specs = layers_.saved();
     if (pool_) {
-      specs.push_back({"relu", layer_.output(), shape_.dtype});
+      specs.push_back({"relu", shape_.out(), shape_.dtype});
       specs.push_back({"argmax", pooled(), DType::int32});
     }
     return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
-    return pool_ ? std::vector<ActivationSpec>{{"d_relu", layer_.output(), shape_.dtype}}
-                 : std::vector<ActivationSpec>{};
+    return pool_ ? std::vector<ActivationSpec>{{"d_relu", shape_.out(), shape_.dtype}} : std::vector<ActivationSpec>{};
   }
-  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
-             const std::vector<Tensor>& statistics) override {
-    device_ = &device;
-    layer_.build(device, own, 0, statistics, 0);
-  }
-  std::vector<NamedPlan> plans() const override { return {layer_.plan()}; }
   void forward(BlockRun& run, Tensor, Tensor y) override {
     const Tensor relu = pool_ ? run.saved[3] : y;
-    layer_.forward(run, run.saved.data(), run.tokens_or_images, {}, true, relu);
+    layers_[0].forward(run, run.saved.data(), run.tokens_or_images, {}, true, relu);
     if (pool_) device_->max_pool_forward(run.stream, {relu, kernel, stride, padding, y, run.saved[4]});
   }
   void backward(BlockRun& run, Tensor, Tensor, Tensor dy, Tensor) override {
@@ -58,8 +50,8 @@ class Stem final : public Block {
       d_relu = run.scratch[0];
       device_->max_pool_backward(run.stream, {dy, run.saved[4], kernel, stride, padding, d_relu});
     }
-    layer_.norm_backward(run, run.saved.data(), true, d_relu);
-    layer_.convolution_backward(run, run.tokens_or_images, d_relu, {});
+    layers_[0].norm_backward(run, run.saved.data(), true, d_relu);
+    layers_[0].convolution_backward(run, run.tokens_or_images, d_relu, {});
     announce(run, 2, 0);
   }
 
@@ -70,14 +62,12 @@ class Stem final : public Block {
     return {shape_.batch, out(shape_.out_height()), out(shape_.out_width()), shape_.out_channels};
   }
   ConvolutionShape shape_;
-  ConvolutionNorm layer_;
   bool pool_;
-  Device* device_ = nullptr;
 };
 
 // y = relu(bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x)))))))) + shortcut(x)); 1×1, 3×3 (stride), 1×1 with four times the
 // channels; the shortcut is the identity, or a 1×1 convolution and batch norm where the shape changes.
-class Bottleneck final : public Block {
+class Bottleneck final : public ConvolutionBlock {
  public:
   Bottleneck(const std::string& name, Precision precision, std::int64_t batch, std::int64_t size,
              std::int64_t in_channels, std::int64_t channels, int stride)
@@ -96,8 +86,6 @@ class Bottleneck final : public Block {
       add(input_, expansion * channels, 1, stride, ".downsample.0", ".downsample.1");
   }
   std::string name() const override { return name_; }
-  std::vector<ParameterSpec> parameters() const override { return layers_.parameters(); }
-  std::vector<ParameterSpec> statistics() const override { return layers_.statistics(); }
   ActivationSpec output() const override { return {name_, layers_[third].output(), dtype_}; }
   std::vector<ActivationSpec> saved() const override {
     std::vector<ActivationSpec> specs = layers_.saved();
@@ -114,15 +102,6 @@ class Bottleneck final : public Block {
   // dx is that of the convolutions, dx_more that of the shortcut.
   bool leaves_two_gradients() const override { return true; }
   bool takes_two_gradients() const override { return true; }
-  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
-             const std::vector<Tensor>& statistics) override {
-    layers_.build(device, own, 0, statistics, 0);
-  }
-  std::vector<NamedPlan> plans() const override {
-    std::vector<NamedPlan> all;
-    layers_.add_plans(all);
-    return all;
-  }
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Tensor &relu1 = run.saved[0], &relu2 = run.saved[1];
     const Tensor* saved = run.saved.data() + 2;
@@ -164,7 +143,6 @@ class Bottleneck final : public Block {
   std::string name_;
   DType dtype_;
   Dims input_;
-  ConvolutionNorms layers_;
 };
 
 }  // namespace

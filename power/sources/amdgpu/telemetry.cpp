@@ -3,7 +3,7 @@
 #include <string>
 
 #include "power/meter/sysfs.hpp"
-#include "power/telemetry/file_telemetry.hpp"
+#include "power/telemetry/telemetry.hpp"
 
 namespace tw::power {
 namespace {

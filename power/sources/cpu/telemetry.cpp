@@ -9,7 +9,6 @@
 
 #include "power/meter/sysfs.hpp"
 #include "power/sources/cpu/ticks.hpp"
-#include "power/telemetry/file_telemetry.hpp"
 
 namespace tw::power {
 namespace {

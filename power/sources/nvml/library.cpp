@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <system_error>
 
 namespace tw::power::nvml {
 namespace {

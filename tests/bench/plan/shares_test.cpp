@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/plan/options/set_points.hpp"
+#include "bench/plan/options/axes.hpp"
 
 namespace tw {
 

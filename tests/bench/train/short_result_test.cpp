@@ -1,7 +1,7 @@
 // What a point's line says when it is over.
 #include <gtest/gtest.h>
 
-#include "bench/train/sweep/short_result.hpp"
+#include "bench/train/point/progress.hpp"
 
 namespace tw {
 

@@ -13,7 +13,7 @@
 #include <functional>
 #include <thread>
 
-#include "bench/plan/options/set_points.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "bench/train/point/measure_point.hpp"
 #include "bench/train/sweep/cool_down.hpp"
 #include "bench/train/sweep/search_run.hpp"

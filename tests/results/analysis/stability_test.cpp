@@ -1,5 +1,5 @@
 // Trials that stand out, figures that move; and that what has failed enters no mean.
-#include "results/analysis/stability.hpp"
+#include "results/analysis/conditions.hpp"
 
 #include <gtest/gtest.h>
 

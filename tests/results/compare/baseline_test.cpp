@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {

@@ -10,8 +10,8 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/comparison.hpp"
-#include "results/export/comparison_export.hpp"
-#include "results/terminal/comparison_text.hpp"
+#include "results/export/export.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/made_reports.hpp"
 
 namespace tw {

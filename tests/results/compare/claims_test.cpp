@@ -10,7 +10,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/comparison_words.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/html/html.hpp"
 #include "tests/results/compare/compared.hpp"
 

@@ -13,12 +13,10 @@
 #include "results/analysis/verdict.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison_words.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/html/page.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/comparison_text.hpp"
-#include "results/terminal/cost_text.hpp"
 #include "results/terminal/tables.hpp"
 #include "tests/results/compare/compared.hpp"
 

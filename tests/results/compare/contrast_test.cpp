@@ -1,5 +1,5 @@
 // The statistics of a comparison: exact by hand, and whether their intervals hold the truth as often as they say.
-#include "results/compare/contrast.hpp"
+#include "results/compare/ratio.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "results/compare/comparison_words.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/html/html.hpp"
 #include "results/html/page.hpp"
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "results/analysis/verdict.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {

@@ -12,10 +12,10 @@
 #include "results/analysis/verdict.hpp"
 #include "results/compare/comparison.hpp"
 #include "results/cost/plausible_prices.hpp"
-#include "results/export/comparison_export.hpp"
-#include "results/record/report_io.hpp"
-#include "results/terminal/cost_text.hpp"
 #include "results/cost/cost_words.hpp"
+#include "results/export/export.hpp"
+#include "results/record/report_io.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/made_reports.hpp"
 
 namespace tw {

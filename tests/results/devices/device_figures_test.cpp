@@ -10,7 +10,6 @@
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/devices/device_figures.hpp"
-#include "results/devices/vendor_peaks.hpp"
 #include "results/export/export.hpp"
 #include "results/html/page.hpp"
 #include "results/record/report_io.hpp"

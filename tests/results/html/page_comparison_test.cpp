@@ -6,12 +6,12 @@
 #include <variant>
 
 #include "results/compare/comparison_words.hpp"
-#include "results/export/comparison_export.hpp"
+#include "results/export/export.hpp"
 #include "results/html/html.hpp"
 #include "results/html/page.hpp"
 #include "results/selection/pareto.hpp"
 #include "results/terminal/choice.hpp"
-#include "results/terminal/comparison_text.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/compare/compared.hpp"
 #include "tests/results/html/page_parts.hpp"
 #include "tests/results/made_reports.hpp"

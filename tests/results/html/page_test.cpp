@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "results/analysis/phases.hpp"
 #include "results/analysis/run_rules.hpp"
+#include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/html/html.hpp"
 #include "results/html/page.hpp"

@@ -1,5 +1,5 @@
 // Which micro-batch a search takes, and that a report cannot state another.
-#include "results/selection/micro_batch.hpp"
+#include "results/selection/search.hpp"
 
 #include <gtest/gtest.h>
 
