@@ -13,10 +13,7 @@ namespace {
 using synthetic::draw;
 
 // Places of a sample's random blocks.
-constexpr std::uint64_t at_label = 0, at_topic = 1, at_other_topic = 2, at_length = 3, at_place = 4, at_other_place = 5,
-                        at_tokens = 16;
-/// A word is below it with probability masked_noise.
-constexpr auto noise_below = static_cast<std::uint32_t>(masked_noise * 4294967296.0);
+constexpr std::uint64_t at_label = 0, at_topic = 1, at_other_topic = 2, at_length = 3, at_tokens = 16;
 constexpr std::uint64_t at_choices = std::uint64_t{1} << 32, at_masks = std::uint64_t{1} << 33;
 
 /// `word` as a uniform integer in [0, bound).
@@ -27,7 +24,7 @@ std::int64_t below(std::uint32_t word, std::int64_t bound) {
 }  // namespace
 
 MaskedSource::MaskedSource(std::int64_t vocabulary, std::uint64_t seed)
-    : ordinary_(vocabulary - first_ordinary), seed_(seed) {
+    : ordinary_(vocabulary - first_ordinary), levels_(masked_levels(vocabulary)), seed_(seed) {
   if (vocabulary < least_vocabulary || vocabulary > TokenSource::most_tokens) {
     throw Error(Failure::usage, "masked tokens need a vocabulary of " + std::to_string(least_vocabulary) + " to " +
                                     std::to_string(TokenSource::most_tokens) + ", not " + std::to_string(vocabulary));
@@ -40,8 +37,8 @@ MaskedSource::MaskedSource(std::int64_t vocabulary, std::uint64_t seed)
   }
 }
 
-std::int32_t MaskedSource::token(int topic, std::int64_t place) const {
-  return permutation_[static_cast<std::size_t>(topic * cycle_length() + place % cycle_length())];
+std::int32_t MaskedSource::token(int topic, std::int64_t r) const {
+  return permutation_[static_cast<std::size_t>(topic * (ordinary_ / topics) + r)];
 }
 
 void MaskedSource::fill(Split split, std::uint64_t first_sample, const MaskedLayout& layout, std::int32_t* inputs,
@@ -66,10 +63,6 @@ void MaskedSource::fill_one(std::uint64_t stream, std::int64_t b, const MaskedLa
   const int step = 1 + static_cast<int>(draw(seed_, stream, at_other_topic, topics - 1));
   const int topic_b = is_random == 0 ? topic_a : (topic_a + step) % topics;
   const std::int64_t first_sep = 1 + quarter + draw(seed_, stream, at_length, ordinary_positions - 2 * quarter + 1);
-  // Places of the first token of A and, behind the separator, of B.
-  const std::int64_t place_a = draw(seed_, stream, at_place, cycle_length());
-  const std::int64_t place_b =
-      is_random == 0 ? place_a + first_sep - 1 : draw(seed_, stream, at_other_place, cycle_length());
 
   std::vector<std::int64_t> positions;  // of ordinary tokens
   for (std::int64_t t = 0; t < seq; ++t) {
@@ -79,10 +72,8 @@ void MaskedSource::fill_one(std::uint64_t stream, std::int64_t b, const MaskedLa
       continue;
     }
     const PhiloxWords words = random_block(seed_, stream, at_tokens + static_cast<std::uint64_t>(t));
-    if (words.word[0] < noise_below)
-      tokens[t] = first_ordinary + static_cast<std::int32_t>(below(words.word[1], ordinary_));
-    else
-      tokens[t] = segments[t] == 0 ? token(topic_a, place_a + t - 1) : token(topic_b, place_b + t - first_sep - 1);
+    const std::uint32_t first = (std::uint32_t{1} << below(words.word[0], levels_)) - 1;
+    tokens[t] = token(segments[t] == 0 ? topic_a : topic_b, first + (words.word[1] & first));
     positions.push_back(t);
   }
   for (std::int64_t i = 0; i < masked; ++i) {

@@ -2,14 +2,14 @@
 //
 //   [CLS] segment A [SEP] segment B [SEP]      all sequences have their full length: no padding and no mask of it
 //
-// Each of 4 topics is a cycle through a quarter of the ordinary tokens. A segment walks along the cycle of its topic from
-// a uniform place on. B goes on where A ends in half of the sequences (label 0, "is next"), and walks along another
-// topic from a uniform place on in the others (label 1). Each token is then replaced by a uniform ordinary one with
-// probability masked_noise (models/catalog/floors.hpp). Of the ordinary tokens, masked_positions(seq_len) at random are
-// to be predicted: 80 % of them are replaced by [MASK], 10 % by a uniform ordinary token, 10 % are left.
+// Each segment is about one of 4 topics, each of which has a quarter of the ordinary tokens: a token is the r-th of its
+// topic with r = 2^l − 1 + u, level l uniform, u uniform below 2^l. So its probability falls as 1/r, as in texts. B has
+// A's topic in half of the sequences (label 0, "is next"), another in the others (label 1). Of the ordinary tokens,
+// masked_positions(seq_len) at random are to be predicted: 80 % of them are replaced by [MASK], 10 % by a uniform
+// ordinary token, 10 % are left.
 //
-// A masked token follows from its neighbours, on either side, up to the noise; the label from the topics of both
-// segments. The least possible loss is masked_entropy() of floors.hpp.
+// The other tokens of a segment tell its topic, both topics tell the label. The least possible loss is masked_entropy()
+// of models/catalog/floors.hpp.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class MaskedSource {
  public:
   /// Token 0 pads in the public definition, whose table gets no gradient from it: it does not occur.
   static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = masked_special_tokens;
-  static constexpr int topics = 4;
+  static constexpr int topics = masked_topics;
   static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = 8;
 
   /// Throws Error{usage} for a vocabulary below least_vocabulary or above TokenSource::most_tokens.
@@ -50,16 +50,17 @@ class MaskedSource {
   /// Samples [first_sample, first_sample + layout.batch). Throws Error{usage} where sequences are too short.
   void fill(Split split, std::uint64_t first_sample, const MaskedLayout& layout, std::int32_t* inputs,
             std::int32_t* targets) const;
-  /// The token at a place of a topic's cycle; places count modulo cycle_length().
-  std::int32_t token(int topic, std::int64_t place) const;
-  std::int64_t cycle_length() const { return ordinary_ / topics; }
+  /// The r-th token of a topic, r < 2^levels() − 1.
+  std::int32_t token(int topic, std::int64_t r) const;
+  int levels() const { return levels_; }
 
  private:
   void fill_one(std::uint64_t stream, std::int64_t b, const MaskedLayout& layout, std::int32_t* inputs,
                 std::int32_t* targets) const;
   std::int64_t ordinary_;  // tokens that are not special
+  int levels_;
   std::uint64_t seed_;
-  std::vector<std::int32_t> permutation_;  // (ordinary): the cycles one after the other, then up to 3 tokens of none
+  std::vector<std::int32_t> permutation_;  // (ordinary)
 };
 
 }  // namespace tw::models

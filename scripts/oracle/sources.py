@@ -39,33 +39,30 @@ class Tokens:
 
 
 class MaskedTokens:
-    """[CLS] A [SEP] B [SEP]. The ordinary tokens make 4 cycles of equal length, the topics. A walks along a topic from a uniform place on;
-    B goes on where A ends (label 0), or walks along another topic from a uniform place on (label 1). A token is a uniform ordinary one
-    with probability NOISE. 15 % of a sequence's tokens are predicted: 80 % of these are [MASK], 10 % a uniform ordinary token."""
+    """[CLS] A [SEP] B [SEP]. Each of 4 topics has a quarter of the ordinary tokens, in levels: level l has 2^l of them. A token of a
+    segment has a uniform level and is uniform within it. B has A's topic (label 0) or another one (label 1). 15 % of a sequence's tokens
+    are predicted: 80 % of these are [MASK], 10 % a uniform ordinary token."""
 
-    TOPICS, NOISE = 4, 1 / 16
-    CLS, SEP, MASK, FIRST = 1, 2, 3, 4  # token 0 pads and does not occur
+    TOPICS, CLS, SEP, MASK, FIRST = 4, 1, 2, 3, 4  # the first ordinary token; token 0 pads and does not occur
 
     def __init__(self, vocabulary, seq_len):
-        self.ordinary, self.seq_len, self.masked = vocabulary - self.FIRST, seq_len, max(1, seq_len * 15 // 100)
-
-        def entropy_with(p):  # of one token with p, and all others alike
-            return entropy(np.append(p, np.full(self.ordinary - 1, (1 - p) / (self.ordinary - 1))))
-
-        n = self.ordinary
-        of_topic = 1 - self.NOISE + self.NOISE / n
-        # Of a predicted token that is not [MASK], half are right and half are uniform: what is seen tells this much.
-        seen_tells = entropy_with((of_topic + 1 / n) / 2) - entropy_with((1 + 1 / n) / 2)
-        self.floor = entropy_with(of_topic) - 0.2 * seen_tells
+        n = vocabulary - self.FIRST
+        self.ordinary, self.seq_len, self.masked = n, seq_len, max(1, seq_len * 15 // 100)
+        self.levels = int(math.log2(n // self.TOPICS + 1))
+        share = np.repeat(1 / (self.levels * 2.0 ** np.arange(self.levels)), 2 ** np.arange(self.levels))
+        # Of a predicted token that is not [MASK], half are right and half are uniform: how much is seen of it.
+        seen = entropy(np.concatenate([(share + 1 / n) / 2, np.full(n - len(share), 0.5 / n)]))
+        given_right = entropy(np.append(np.full(n - 1, 0.5 / n), (1 + 1 / n) / 2))
+        self.floor = entropy(share) - 0.2 * (seen - given_right)
 
     def drawn(self, rng):
         length = self.ordinary // self.TOPICS
-        self.cycles = self.FIRST + rng.permutation(self.ordinary)[: self.TOPICS * length].reshape(self.TOPICS, length)
+        self.tokens = self.FIRST + rng.permutation(self.ordinary)[: self.TOPICS * length].reshape(self.TOPICS, length)
         return self
 
     def batch(self, rng, count, held_out=False):
         places, shape = self.seq_len - 3, (count, self.seq_len - 3)  # of ordinary tokens
-        quarter, length = max(1, places // 4), self.cycles.shape[1]
+        quarter = max(1, places // 4)
 
         def uniform_tokens():
             return self.FIRST + rng.integers(self.ordinary, size=shape)
@@ -73,12 +70,10 @@ class MaskedTokens:
         label, topic = rng.integers(2, size=count), rng.integers(self.TOPICS, size=count)
         other = (topic + rng.integers(1, self.TOPICS, size=count)) % self.TOPICS
         first_length = rng.integers(quarter, places - quarter + 1, size=count)[:, None]
-        place, other_place = rng.integers(length, size=(2, count, 1))
         index = np.arange(places)
         in_other = (index >= first_length) & (label == 1)[:, None]
-        walked = np.where(in_other, other_place + index - first_length, place + index) % length
-        tokens = self.cycles[np.where(in_other, other[:, None], topic[:, None]), walked]
-        tokens = np.where(rng.uniform(size=shape) < self.NOISE, uniform_tokens(), tokens)
+        of_level = 2 ** rng.integers(self.levels, size=shape)
+        tokens = self.tokens[np.where(in_other, other[:, None], topic[:, None]), of_level - 1 + rng.integers(of_level)]
         is_predicted = rng.uniform(size=shape).argsort(axis=1) < self.masked
         labels = np.where(is_predicted, tokens, -100)
         fate = np.where(is_predicted, rng.uniform(size=shape), 1)
