@@ -144,11 +144,11 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   }
   const std::int64_t g = global_batch();
   using Values = std::vector<std::int32_t>;
-  const auto integers = [](const char* name, std::vector<std::int64_t> dims, const Values& values) {
-    return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [values] { return as_int64(values); }};
+  const auto integers = [](const char* name, std::vector<std::int64_t> dims, const Values& of) {
+    return SafeTensor{SafeTensor::Type::int64, name, std::move(dims), [of] { return as_int64(of); }};
   };
-  const auto floats = [](const char* name, std::vector<std::int64_t> dims, const std::vector<char>& values) {
-    return SafeTensor{SafeTensor::Type::float32, name, std::move(dims), [values] { return values; }};
+  const auto floats = [](const char* name, std::vector<std::int64_t> dims, const std::vector<char>& of) {
+    return SafeTensor{SafeTensor::Type::float32, name, std::move(dims), [of] { return of; }};
   };
   if (data.kind == DataKind::clicks)
     return {floats("dense", {g, data.dense_features}, clicks.dense),
