@@ -74,7 +74,7 @@ if(TRAINWATT_HPC)
   install(PROGRAMS scripts/repeat DESTINATION ${share}/scripts COMPONENT programs)
   install(FILES scripts/lib/common.sh DESTINATION ${share}/scripts/lib COMPONENT programs)
   install(PROGRAMS scripts/slurm/launch DESTINATION ${share}/scripts/slurm COMPONENT programs)
-  install(FILES scripts/slurm/sweep.sbatch scripts/slurm/train.sbatch DESTINATION ${share}/scripts/slurm COMPONENT programs)
+  install(PROGRAMS scripts/slurm/sweep.sbatch scripts/slurm/train.sbatch DESTINATION ${share}/scripts/slurm COMPONENT programs)
   file(RELATIVE_PATH repeat /${CMAKE_INSTALL_BINDIR} /${share}/scripts/repeat)
   install(CODE "file(CREATE_LINK ${repeat} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/trainwatt-repeat\" SYMBOLIC)"
           COMPONENT programs)

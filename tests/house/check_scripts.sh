@@ -56,7 +56,17 @@ done
 
 # ---- the scripts for Slurm, outside of it; tests/e2e/slurm_test.py has those inside ----
 for name in train sweep; do
-  expect 1 'submit this file with sbatch' env -u SLURM_JOB_ID "$root/scripts/slurm/$name.sbatch"
+  script=$root/scripts/slurm/$name.sbatch
+  expect 2 'submit this file with sbatch' env -u SLURM_JOB_ID "$script"
+  # What it does, an example that can be called, options and variables; nothing is started, not in a job's shell either.
+  for said in 'as a Slurm job' "$script --" '--repeat N ' TRAINWATT_LAUNCHER SLURM_MPI_TYPE TRAINWATT_BIN TRAINWATT_ROOT; do
+    expect 0 "$said" env -u SLURM_JOB_ID "$script" --help
+    expect 0 "$said" env SLURM_JOB_ID=1 "$script" --help
+  done
+  if grep -qE '^#|SBATCH|launch once' "$work/output"; then
+    echo "$name.sbatch --help prints more than its help"
+    failures=$((failures + 1))
+  fi
 done
 expect 2 'launch once|requeue' "$root/scripts/slurm/launch" twice
 expect 3 'SLURM_JOB_ID is not set' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
