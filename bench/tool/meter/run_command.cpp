@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bench/tool/inputs/errors.hpp"
+#include "bench/tool/meter/bound_program.hpp"
 #include "power/meter/program.hpp"
 
 namespace tw::bench::tool {
@@ -123,8 +124,7 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   std::optional<std::system_error> fault;
   pid_t pid = 0;
   try {
-    child = pid =
-        power::start_program(command, {.output = pipes[1], .default_signals = defaults, .blocked_signals = before});
+    child = pid = start_bound_program(command, pipes[1], defaults, before);
   } catch (const std::system_error& error) {
     fault = error;
   }
