@@ -157,8 +157,8 @@ struct AveragePoolForward {     // mean over windows, or over the whole image; p
   PerAxis stride = 1, padding = 0;
   bool sum = false;             ///< the sum over windows in place of their mean; not of the whole image
 };
-struct AveragePoolBackward {    // with `sum` and stride = kernel this is nearest upsampling of dy by the kernel's extents,
-                                // and forward, likewise, its gradient
+struct AveragePoolBackward {    // with `sum` and stride = kernel: nearest upsampling of dy by the kernel's
+                                // extents; forward, likewise, is its gradient
   Tensor dy;                    // T, as y
   Tensor dx;                    // T (batch, height, width, channels); overwritten
   PerAxis kernel = 0, stride = 1, padding = 0;  ///< as in forward
@@ -221,8 +221,8 @@ struct InteractionForward {     // of features z_0 = dense, z_f = the bag at pla
 struct InteractionBackward {
   Tensor dy;                    // T, as y
   Tensor dense, bags, places;   // as in forward
-  Tensor d_dense;               // T (batch, width); NaN for a sample with an inf or NaN in its d_bags: so it is found in
-                                // the gradients of the layers in front of `dense`, which all ranks sum
+  Tensor d_dense;               // T (batch, width); NaN for a sample with an inf or NaN in its d_bags: so it is
+                                // found in gradients of the layers in front of `dense`, which all ranks sum
   Tensor d_bags;                // T, as bags; slots that are no feature's place are left as they are
 };
 struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z, for logits z
@@ -238,7 +238,7 @@ struct MeanSquaredError {       // loss = mean over all elements of (prediction 
   Tensor targets;               // float32, as predictions
   Tensor loss;                  // float32 (1): overwritten
   Tensor d_predictions;         // T: 2·(prediction − target)/elements; absent: loss only. May alias predictions
-  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_predictions is that of scalars->loss_scale × loss
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_predictions is of scalars->loss_scale × loss
 };
 struct AddBias {                // y[.., c] = x[.., c] + bias[c]
   Tensor x, y;                  // T (…, channels), equal extents; y may alias x

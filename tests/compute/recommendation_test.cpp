@@ -1,4 +1,5 @@
 // Embedding bags, interaction of features, binary cross-entropy.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/comparison.hpp"

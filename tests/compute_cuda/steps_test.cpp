@@ -79,7 +79,8 @@ class Steps : public testing::TestWithParam<Precision> {
   }
   /// Whether the device has it, and the network a use for it: fp8 is of linear layers.
   bool can(const NetworkDescription& network) const {
-    return device_->why_unsupported(GetParam()).empty() && (GetParam() != Precision::fp8 || why_no_fp8(network).empty());
+    return device_->why_unsupported(GetParam()).empty() &&
+           (GetParam() != Precision::fp8 || why_no_fp8(network).empty());
   }
 
   std::unique_ptr<Device> device_;

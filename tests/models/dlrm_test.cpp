@@ -321,7 +321,7 @@ TEST(Dlrm, StepsInFp16AreThoseInFloat32) {
   EXPECT_GT(normalised_error(a, start), 2e-2) << "or equal weights say nothing";
 }
 
-// Where one rank's samples or tables overflow, no rank changes anything, its tables among it, and each halves the scale.
+// Where one rank's samples or tables overflow, no rank changes anything, tables included, and each halves the scale.
 TEST(Dlrm, AnOverflowSkipsTheStepOnAllRanks) {
   constexpr int ranks = 2;
   MeetingPoint point(ranks);

@@ -184,7 +184,8 @@ void binary_cross_entropy(int, DType dtype, const BinaryCrossEntropy& args) {
       const float z = to_float(logits[i]), target = static_cast<float>(targets[i]);
       loss += static_cast<double>(formula::binary_cross_entropy(z, target));
       correct += (z > 0) == (targets[i] == 1) ? 1 : 0;
-      if (args.d_logits) store(args.d_logits.as<T>() + i, (formula::sigmoid(z) - target) / static_cast<float>(rows) * scale);
+      if (args.d_logits)
+        store(args.d_logits.as<T>() + i, (formula::sigmoid(z) - target) / static_cast<float>(rows) * scale);
     }
     *args.loss.as<float>() = static_cast<float>(loss / static_cast<double>(rows));
     if (args.correct) *args.correct.as<std::int32_t>() = correct;

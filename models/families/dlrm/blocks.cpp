@@ -246,8 +246,8 @@ class Head final : public Block {
   void predict(BlockRun& run, const Tensor& x, bool backward) {
     linear_.forward(run, x, run.scratch[0]);
     const Tensor logits = run.scratch[0].reshaped({linear_.shape().rows});
-    device_->binary_cross_entropy(run.stream,
-                                  {logits, run.targets, run.loss, run.correct, backward ? logits : Tensor{}, run.scalars});
+    device_->binary_cross_entropy(
+        run.stream, {logits, run.targets, run.loss, run.correct, backward ? logits : Tensor{}, run.scalars});
   }
   Linear linear_;
   Device* device_ = nullptr;
