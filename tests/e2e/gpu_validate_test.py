@@ -176,7 +176,7 @@ class GpuValidate(Script):
         def outcome(text, end="exit 0"):
             path.write_text(f"#!/bin/bash\nprintf '{text}'\n{end}\n")
             path.chmod(0o755)
-            validation = module.Validation(self.options(build, budget=5))
+            validation = module.Validation(self.options(build, budget=support.HANG))
             try:
                 return validation.asks(), validation.summary["asks"]
             except module.Failed as error:
@@ -186,7 +186,6 @@ class GpuValidate(Script):
         text, summary = outcome(both, "exit 1")
         self.assertIn("2 shapes asked for, 1 refused, 0 epilogues replaced by own kernels; see asks.txt; exit code 1", text)
         self.assertEqual(summary["refused"], ["linear b"])
-        self.assertIn("2 shapes asked for", outcome(both, "exec sleep 1000")[0], "what was answered until then is kept")
         self.assertIn("0 shapes asked for", outcome("[  PASSED  ] 0 tests.\n")[0])
         path.unlink()
         with self.assertRaisesRegex(module.Failed, "suite_plans_test is not in the build"):
