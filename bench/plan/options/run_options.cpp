@@ -190,27 +190,11 @@ RunOption recompute() {
   return option;
 }
 
-RunOption communicator() {
-  RunOption option = of_field(&RunSettings::comm,
-                              described("comm", "--comm", "Where",
-                                        fmt::format("communicator that sums gradients over ranks: auto (default), {}",
-                                                    fmt::join(communicator_names(), ", ")),
-                                        one_of(with_auto(communicator_names()))));
-  option.set = [](RunSettings& to, const OptionValue& value) {
-    to.comm = value == OptionValue("auto") ? "" : std::get<std::string>(value);
-  };
-  return option;
-}
-
-RunOption reduce_precision() {
-  RunOption option =
-      of_field(&RunSettings::reduce_precision,
-               described("reduce_precision", "--reduce-precision", "Where",
-                         "precision in which gradients are summed over ranks: float32\n(default) or bf16, which halves "
-                         "the bytes exchanged",
-                         one_of({"float32", "bf16"})));
-  option.set = [](RunSettings& to, const OptionValue& value) {
-    to.reduce_precision = value == OptionValue("float32") ? "" : std::get<std::string>(value);
+/// `option` with a field of words as its value, which is empty for the word `usual`.
+RunOption of_words(std::string RunSettings::*field, const char* usual, RunOption option) {
+  option = of_field(field, std::move(option));
+  option.set = [field, usual](RunSettings& to, const OptionValue& value) {
+    to.*field = value == OptionValue(usual) ? "" : std::get<std::string>(value);
   };
   return option;
 }
@@ -427,8 +411,15 @@ const std::vector<RunOption>& run_options() {
       seed(),
       layers_file(),
       recompute(),
-      communicator(),
-      reduce_precision(),
+      of_words(&RunSettings::comm, "auto",
+               described("comm", "--comm", "Where",
+                         fmt::format("communicator that sums gradients over ranks: auto (default), {}",
+                                     fmt::join(communicator_names(), ", ")),
+                         one_of(with_auto(communicator_names())))),
+      of_words(&RunSettings::reduce_precision, "float32",
+               described("reduce_precision", "--reduce-precision", "Where",
+                         "precision in which gradients are summed over ranks: float32\n(default) or bf16",
+                         one_of({"float32", "bf16"}))),
       device_class(),
       eager(),
       deterministic(),
