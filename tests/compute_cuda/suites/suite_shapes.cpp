@@ -23,8 +23,7 @@ void add(std::vector<Shape>& list, const std::vector<Shape>& more) {
 }
 
 bool is_trained(const NetworkDescription& network, Precision precision) {
-  return !(scales_loss(precision) && !why_no_fp16(network).empty()) &&
-         !(math(precision) == Math::fp8 && !why_no_fp8(network).empty());
+  return math(precision) != Math::fp8 || why_no_fp8(network).empty();
 }
 
 bool fits(const LedgerStep& step, std::size_t memory_bytes) {
