@@ -153,8 +153,9 @@ class Reader {
   // ---- layers ----
 
   void read_layer(const Json& json, std::size_t index, bool is_last) {
-    const std::string pointer = place(index), kind = Values::word_at(json, "layer", pointer);
-    const LayerKind& described = layer_kind(kind, pointer + "/layer");
+    const std::string pointer = place(index), kind_pointer = pointer + "/layer",
+                      kind = Values::word_at(json, "layer", pointer);
+    const LayerKind& described = layer_kind(kind, kind_pointer);
     const Values layer(json, pointer, described.keys, "a layer " + kind);
     Operation o;
     o.kind = described.kind;
