@@ -78,8 +78,10 @@ TEST(Comparison, NoDifferenceShownIsNotSaidAsAResult) {
   page::add_comparison(page, c);
   EXPECT_EQ(page.answer.at(0).text, c.answer[0]);
   ASSERT_TRUE(page.overview);
-  for (const auto& row : page.overview->rows)
-    if (row.at(0).text == "B") EXPECT_NE(row.at(1).text.find(", not decided: looked +2.00 %"), std::string::npos);
+  const auto& rows = page.overview->rows;
+  const auto row = std::ranges::find_if(rows, [](const auto& one) { return one.at(0).text == "B"; });
+  ASSERT_NE(row, rows.end());
+  EXPECT_NE(row->at(1).text.find(", not decided: looked +2.00 %"), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
   EXPECT_EQ(json["figures"][0]["overall"][1]["verdict"], "no difference shown") << "programs read what they did";
   for (const std::string& text : {comparison_text(c, {}, {false, 400}), comparison_markdown(c)}) {
