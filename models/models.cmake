@@ -8,6 +8,7 @@ tw_library(tw_models
   data/segmented_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
+  data/value_source.cpp
   network/executor.cpp
   export/safetensors.cpp
   export/step_export.cpp
@@ -29,4 +30,4 @@ target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::Ope
 # The same bits from each instruction set (see the file); without errno and traps, which nobody reads, its loops vectorise.
 set_source_files_properties(data/gaussian.cpp PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
-set_source_files_properties(data/image_source.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # synthetic.hpp
+set_source_files_properties(data/image_source.cpp data/value_source.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # synthetic.hpp

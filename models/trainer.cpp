@@ -251,6 +251,7 @@ void Trainer::Impl::update() {
   const auto work = [this] {
     optimizer.update(*stream);
     for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
+    optimizer.update_loss_scale(*stream);
     executor->refresh();
   };
   if (!uses_graphs()) {
@@ -275,7 +276,8 @@ EvaluationResult Trainer::Impl::evaluate(Split split, std::uint64_t sample) {
   float loss = 0;
   std::int32_t correct = 0;
   device.copy_to_host(*stream, &loss, batch.loss.data, sizeof loss);
-  device.copy_to_host(*stream, &correct, batch.correct.data, sizeof correct);
+  if (!has_values(config.network.data().kind))
+    device.copy_to_host(*stream, &correct, batch.correct.data, sizeof correct);
   stream->synchronize();
   return {static_cast<double>(loss), correct,
           SyntheticData::predictions(config.network, config.micro_batch, config.seq_len)};

@@ -53,8 +53,9 @@ struct StepResult {
 /// What a network makes of held-out samples, without learning from them.
 struct EvaluationResult {
   double loss = 0;               ///< mean over the predictions, as in training (label smoothing included)
-  std::int64_t correct = 0;      ///< predictions whose greatest logit is the target's; the first of equal ones counts
-  std::int64_t predictions = 0;  ///< a token each (of masked tokens, a masked one), an image or a click
+  std::int64_t correct = 0;      ///< predictions whose greatest logit is the target's; the first of equal ones counts.
+                                 ///< 0 where targets are numbers, which have no right answer
+  std::int64_t predictions = 0;  ///< a token each (of masked tokens, a masked one), an image, a click or a number
 };
 
 /// A range of the flat gradient buffer, in elements.

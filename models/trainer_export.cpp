@@ -89,6 +89,14 @@ Buffer Trainer::Impl::table_gradients(float scale) {
   return memory;
 }
 
+double Trainer::Impl::loss_scale() {
+  if (!scales_loss(config.precision)) return 1;
+  StepScalars step;
+  device.copy_to_host(*stream, &step, optimizer.device_scalars(), sizeof step);
+  stream->synchronize();
+  return static_cast<double>(step.loss_scale);
+}
+
 // The global batch of the coming step, in sample order; every rank can make it.
 std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   const DataDescription data = config.network.data();
@@ -96,13 +104,14 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
   ExportedMasked masked;
   ExportedClicks clicks;
   const auto tables = static_cast<std::int64_t>(data.table_rows.size());
-  std::vector<char> images;
+  std::vector<char> images, series, values;
   const std::int64_t groups = config.accumulate * config.ranks;
   for (std::int64_t group = 0; group < groups; ++group) {
     loader.samples().generate(Split::training,
                               static_cast<std::uint64_t>(steps * global_batch() + group * config.micro_batch));
     const Tensor& x = loader.samples().inputs();
-    const auto* target = loader.samples().targets().as<std::int32_t>();
+    const Tensor& targets = loader.samples().targets();
+    const auto* target = targets.as<std::int32_t>();
     if (data.kind == DataKind::masked_tokens) {
       masked.append(x, target, {config.micro_batch, config.seq_len});
       continue;
@@ -111,7 +120,16 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
       clicks.append(x, target, {config.micro_batch, data.dense_features, tables, data.hot, 1});
       continue;
     }
-    labels.insert(labels.end(), target, target + loader.samples().targets().count());
+    if (has_values(data.kind))
+      append(values, std::vector<float>(targets.as<float>(), targets.as<float>() + targets.count()));
+    else
+      labels.insert(labels.end(), target, target + targets.count());
+    if (data.kind == DataKind::series) {
+      std::vector<float> shown(static_cast<std::size_t>(x.count()));  // as the network sees them
+      for (std::int64_t i = 0; i < x.count(); ++i) shown[static_cast<std::size_t>(i)] = float_at(x, i);
+      append(series, shown);
+      continue;
+    }
     if (data.kind == DataKind::tokens) {
       tokens.insert(tokens.end(), x.as<std::int32_t>(), x.as<std::int32_t>() + x.count());
       continue;
@@ -142,10 +160,17 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
             integers("next_sentence_label", {g}, masked.next_sentence)};
   if (data.kind == DataKind::tokens)
     return {integers("input_ids", {g, config.seq_len}, tokens), integers("labels", {g, config.seq_len}, labels)};
+  if (data.kind == DataKind::series) {
+    const std::vector<std::int64_t> dims = {g, config.seq_len, data.variables};
+    return {floats("series", dims, series), floats("targets", dims, values)};
+  }
+  const std::int64_t large = std::int64_t{data.image_size} * data.scale;
+  const SafeTensor inputs = floats("images", {g, data.image_channels, data.image_size, data.image_size}, images);
+  if (data.kind == DataKind::restored_images) return {inputs, floats("targets", {g, 1, large, large}, values)};
+  if (data.kind == DataKind::measured_images) return {inputs, floats("targets", {g, measured_values}, values)};
   std::vector<std::int64_t> label_dims = {g};
   if (data.kind == DataKind::segmented_images) label_dims = {g, data.image_size, data.image_size};
-  return {floats("images", {g, data.image_channels, data.image_size, data.image_size}, images),
-          integers("labels", std::move(label_dims), labels)};
+  return {inputs, integers("labels", std::move(label_dims), labels)};
 }
 
 /// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed
@@ -242,7 +267,7 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
     }
   }
   impl.gradients(sync);
-  save("gradients.safetensors", ExportKind::gradient, scale);
+  save("gradients.safetensors", ExportKind::gradient, scale / impl.loss_scale());
   if (writer && impl.config.network.shape->has_relu() && why_no_relu_sides().empty()) {
     write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
   }

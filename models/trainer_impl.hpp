@@ -149,6 +149,8 @@ struct Trainer::Impl {
 
   /// `scale` times the gradient of the rows of this rank's tables, of the step whose backward ran last; empty without.
   Buffer table_gradients(float scale);
+  /// Of the gradients of the step whose backward ran last.
+  double loss_scale();
   std::vector<SafeTensor> exported_batch();
   std::string description(const StepResult& result, double loss) const;
 };

@@ -96,7 +96,7 @@ std::size_t workspace_estimate(const NetworkDescription& network, DType precisio
       case Product::Kind::attention:
         scratch = attention(p, element, threads);
         break;
-      case Product::Kind::interaction:   // the features of a sample, for each thread
+      case Product::Kind::interaction:  // the features of a sample, for each thread
         scratch.library = threads * 3 * unsign(p.heads) * unsign(p.head_dim + p.heads) * sizeof(float);
         break;
       case Product::Kind::convolution:
@@ -104,7 +104,7 @@ std::size_t workspace_estimate(const NetworkDescription& network, DType precisio
         break;
     }
     most = {std::max(most.workspace, scratch.workspace), std::max(most.library, scratch.library)};
-    channels = std::max({channels, unsign(p.in_features), unsign(p.out_channels)});
+    channels = std::max({channels, unsign(p.in_features), unsign(p.in_channels), unsign(p.out_channels)});
   }
   const std::size_t norms = channels * (2 * sizeof(double) * threads + 4 * sizeof(float));
   return most.workspace + most.library + norms;

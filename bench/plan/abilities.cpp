@@ -87,8 +87,6 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
   if (const std::string why = models::why_no_fp8(point.network); precision == "fp8" && !why.empty())
     return why + ": choose bf16";
-  if (const std::string why = models::why_no_fp16(point.network); precision == "fp16" && !why.empty())
-    return why + ": choose bf16";
   if ((precision == "bf16" || is_of_cpu) && device == "cpu" && node.cpu_bf16 == false)
     return precision + ": the CPU has neither AVX512-BF16 nor AMX";
   return {};

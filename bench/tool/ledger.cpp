@@ -138,9 +138,6 @@ Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name
   if (precision == models::Precision::fp8)
     if (const std::string why = models::why_no_fp8(request.network); !why.empty())
       throw bad_value("precision", precision_name, fmt::format("{}: {}", request.network.name, why));
-  if (precision == models::Precision::fp16)
-    if (const std::string why = models::why_no_fp16(request.network); !why.empty())
-      throw bad_value("precision", precision_name, fmt::format("{}: {}", request.network.name, why));
   Ledger ledger{.precision = precision_name, .rates = rates_of(device, precision_name)};
   try {
     ledger.rows =

@@ -11,12 +11,14 @@
 namespace tw::models {
 
 const char* to_string(DataKind kind) {
-  static constexpr const char* names[] = {"tokens", "images", "masked_tokens", "clicks", "segmented_images"};
+  static constexpr const char* names[] = {"tokens",           "images",          "masked_tokens",   "clicks",
+                                          "segmented_images", "restored_images", "measured_images", "series"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 const char* sample_name(DataKind kind) {
-  static constexpr const char* names[] = {"sequence", "image", "sequence", "impression", "image"};
+  static constexpr const char* names[] = {"sequence", "image", "sequence", "impression",
+                                          "image",    "image", "image",    "sequence"};
   return names[static_cast<std::size_t>(kind)];
 }
 

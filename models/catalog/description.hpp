@@ -16,16 +16,34 @@ namespace tw::models {
 /// and the exact floor (floors.hpp) follow from it.
 /// masked_tokens: two segments, of whose tokens some are to be predicted, and whether they belong together. clicks:
 /// dense features, indices into tables, and whether somebody clicked. segmented_images: images with a label for each
-/// pixel.
-enum class DataKind { tokens, images, masked_tokens, clicks, segmented_images };
-const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "clicks", "segmented_images"
+/// pixel. restored_images: noisy images, the targets of whose pixels are the values without noise. measured_images:
+/// images with a few numbers to be estimated. series: sequences of numbers, of which the next ones are forecast.
+enum class DataKind {
+  tokens,
+  images,
+  masked_tokens,
+  clicks,
+  segmented_images,
+  restored_images,
+  measured_images,
+  series
+};
+const char* to_string(DataKind kind);    ///< "tokens", "images", "masked_tokens", "clicks", "segmented_images", …
 const char* sample_name(DataKind kind);  ///< "sequence", "image", "impression"
+/// Whether the targets are numbers (float32), for a loss by squared error; else they are labels (int32).
+constexpr bool has_values(DataKind kind) {
+  return kind == DataKind::restored_images || kind == DataKind::measured_images || kind == DataKind::series;
+}
+/// Targets of one of the measured_images: cosine and sine of a phase.
+constexpr std::int64_t measured_values = 2;
 struct DataDescription {
   DataKind kind = DataKind::tokens;
   std::int64_t vocabulary = 0;
-  std::int64_t longest_sequence = 0;       ///< that the network takes; 0: its samples have no sequence length
-  int image_size = 0, image_channels = 0;  ///< size × size × channels, NHWC
-  std::int64_t classes = 0;
+  std::int64_t longest_sequence = 0;         ///< that the network takes; 0: its samples have no sequence length
+  int image_size = 0, image_channels = 0;    ///< size × size × channels, NHWC
+  std::int64_t classes = 0;                  ///< of restored and measured images: different gratings
+  int scale = 1;                             ///< restored_images: of the targets' height and width to the image's
+  std::int64_t variables = 0;                ///< series: numbers at each time
   std::int64_t dense_features = 0, hot = 0;  ///< clicks: `hot` indices into each table
   std::vector<std::int64_t> table_rows{};    ///< clicks: of each table
 };
@@ -230,9 +248,6 @@ std::vector<Product> products(const NetworkDescription& network, std::int64_t mi
 bool has_products(const NetworkDescription& network, Product::Kind kind);
 /// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
 std::string why_no_fp8(const NetworkDescription& network);
-
-/// Why this network is not trained in fp16, which scales the loss; empty where it is.
-std::string why_no_fp16(const NetworkDescription& network);
 
 /// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
 /// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,

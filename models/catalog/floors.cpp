@@ -77,6 +77,27 @@ double click_error(std::int64_t votes) {
   return error;
 }
 
+Autoregression series_process(std::int64_t variable) {
+  constexpr double remains = 0.9;
+  const double period = 8 + 4 * static_cast<double>(variable % 8);
+  Autoregression process;
+  process.first = 2 * remains * std::cos(2 * std::numbers::pi / period);
+  process.second = -remains * remains;
+  process.correlation = process.first / (1 - process.second);
+  const double over_two = process.first * process.correlation + process.second;  // correlation of x(t) and x(t−2)
+  process.innovation = 1 - process.first * process.correlation - process.second * over_two;
+  return process;
+}
+
+double series_error(std::int64_t variables, std::int64_t seq_len) {
+  double sum = 0;
+  for (std::int64_t v = 0; v < variables; ++v) {
+    const Autoregression process = series_process(v);
+    sum += static_cast<double>(seq_len - 1) * process.innovation + 1 - process.correlation * process.correlation;
+  }
+  return sum / static_cast<double>(variables * seq_len);
+}
+
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   const DataDescription data = network.data();
   switch (data.kind) {
@@ -84,9 +105,13 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
       break;
     case DataKind::masked_tokens:
     case DataKind::segmented_images:
+    case DataKind::restored_images:
+    case DataKind::measured_images:
       return std::numeric_limits<double>::quiet_NaN();
     case DataKind::images:
       return grating_error(data.image_size, data.image_channels, data.classes);
+    case DataKind::series:
+      return series_error(data.variables, seq_len);
     case DataKind::clicks:
       return click_error(static_cast<std::int64_t>(data.table_rows.size()) * data.hot);
   }

@@ -17,6 +17,20 @@ inline constexpr float grating_amplitude = 1.0f, grating_sigma = 1.0f;
 /// deviations; and how often an index votes against the label.
 inline constexpr double click_signal = 0.75, click_vote_error = 0.35;
 
+/// Variable v of a series (models/data/value_source.hpp): the stationary process of variance 1
+/// x(t) = first·x(t−1) + second·x(t−2) + sqrt(innovation)·z(t), z standard normal, whose oscillation of period
+/// 8 + 4·(v mod 8) loses a tenth of its amplitude in each step. AR(2): Box, Jenkins & Reinsel, Time Series Analysis,
+/// §3.2.
+struct Autoregression {
+  double first = 0, second = 0;
+  double correlation = 0;  ///< of x(t) and x(t−1)
+  double innovation = 0;   ///< variance of x(t), given all before it
+};
+Autoregression series_process(std::int64_t variable);
+/// The least mean squared error of forecasts of the next values, averaged over variables and positions: the innovation,
+/// but 1 − correlation² at the first position, in front of which nothing is seen.
+double series_error(std::int64_t variables, std::int64_t seq_len);
+
 /// Nats a token, given the two tokens before it: H(½, ¼, ⅛, ⅛) = 1.75·ln 2, whatever the vocabulary.
 double markov_entropy_rate();
 /// Nats of the second token of a sequence: the one before the first is hidden and uniform. ln 4 where 4 divides the
@@ -37,8 +51,8 @@ double click_error(std::int64_t votes);
 
 /// The floor of held-out samples, exact whatever the seed. Tokens: the least expected loss, in nats a token: the
 /// entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one before
-/// it is hidden). Images, clicks: the error of the best classifier. Masked tokens and segmented images: NaN, not known;
-/// no task uses them.
+/// it is hidden). Images, clicks: the error of the best classifier. Series: the least mean squared error. Masked
+/// tokens, segmented, restored and measured images: NaN, not known; no task uses them.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
 }  // namespace tw::models

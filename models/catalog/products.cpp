@@ -91,11 +91,6 @@ std::string why_no_fp8(const NetworkDescription& network) {
   return "fp8 is for linear layers, and this network has none but its output head";
 }
 
-std::string why_no_fp16(const NetworkDescription& network) {
-  if (network.shape->tables().rows.empty()) return {};
-  return "a step whose gradients overflow is skipped on all ranks, which is not implemented for the rows of tables";
-}
-
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len) {
   double total = 0;
   for (const Product& product : products(network, 1, seq_len)) total += product.flops();

@@ -1,47 +1,9 @@
-// Owned memory, and the checked public half of Device.
+// The checked public half of Device.
 #include "models/compute/device.hpp"
-
-#include <algorithm>
-#include <cstdlib>
 
 #include "models/compute/checks.hpp"
 
 namespace tw::models {
-
-template <bool of_host>
-OwnedMemory<of_host>::OwnedMemory(Device& device, std::size_t bytes) : device_(&device), bytes_(bytes) {
-  if (bytes > 0) data_ = of_host ? device.allocate_host(bytes) : device.allocate(bytes);
-}
-
-template <bool of_host>
-OwnedMemory<of_host>::~OwnedMemory() {
-  if (data_ != nullptr) of_host ? device_->free_host(data_) : device_->free(data_);
-}
-
-template class OwnedMemory<false>;
-template class OwnedMemory<true>;
-
-void* Device::allocate_host(std::size_t bytes) {
-  constexpr std::size_t alignment = 128;
-  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
-  void* data = padded >= bytes ? std::aligned_alloc(alignment, std::max(padded, alignment)) : nullptr;
-  if (data == nullptr)
-    throw Error(Failure::environment, "cannot allocate " + std::to_string(bytes) + " bytes of host memory");
-  return data;
-}
-void Device::free_host(void* data) noexcept { std::free(data); }
-
-void Device::begin_capture(Stream&) {
-  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + ": this device records no graphs");
-}
-std::unique_ptr<Graph> Device::end_capture(Stream&) {
-  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + ": this device records no graphs");
-}
-
-const char* to_string(DeviceKind kind) {
-  static constexpr const char* names[] = {"reference", "cpu", "cuda"};
-  return names[static_cast<std::size_t>(kind)];
-}
 
 namespace {
 
@@ -186,7 +148,10 @@ Dims pooled(const Check& check, const Dims& image, const Args& args) {
 }
 template <class Args>
 Dims average_pooled(const Check& check, const Dims& image, const Args& args) {
-  if (args.kernel == 0) return {image[0], image[3]};
+  if (args.kernel == 0) {
+    if (args.sum) check.fail("sum", "windows", "the whole image");
+    return {image[0], image[3]};
+  }
   return pooled(check, image, args);
 }
 
@@ -354,6 +319,32 @@ DType checked(const Check& check, const BinaryCrossEntropy& args) {
   return type;
 }
 
+DType checked(const Check& check, const MeanSquaredError& args) {
+  const DType type = check.activation("predictions", args.predictions);
+  check.has("targets", args.targets, DType::float32, args.predictions.dims);
+  check.has("loss", args.loss, DType::float32, {1});
+  check.may_have("d_predictions", args.d_predictions, type, args.predictions.dims);
+  check.same_or_apart("d_predictions", args.d_predictions, "predictions", args.predictions);
+  check.apart("d_predictions", args.d_predictions, "targets", args.targets);
+  return type;
+}
+
+DType checked(const Check& check, const AddBias& args) {
+  const DType type = check.activation("x", args.x);
+  check.has("y", args.y, type, args.x.dims);
+  check.has("bias", args.bias, type, {args.x.dims[args.x.dims.rank() - 1]});
+  check.same_or_apart("y", args.y, "x", args.x);
+  check.apart("y", args.y, "bias", args.bias);
+  return type;
+}
+
+DType checked(const Check& check, const BiasBackward& args) {
+  const DType type = check.activation("dy", args.dy);
+  check.has("d_bias", args.d_bias, DType::float32, {args.dy.dims[args.dy.dims.rank() - 1]});
+  check.apart("d_bias", args.d_bias, "dy", args.dy);
+  return type;
+}
+
 void check_activation(const Check& check, Activation activation) {
   if (activation == Activation::none || activation == Activation::gelu)
     check.fail("activation", "gelu_erf, tanh or relu", activation == Activation::gelu ? "gelu" : "none");
@@ -472,10 +463,5 @@ DType checked(const Check& check, const GenerateImages& args) {
   }
 #define TW_OPERATOR(op, name, Arguments)
 #include "models/compute/operators.def"
-
-std::string Device::why_unsupported(Precision precision) const {
-  std::string reason = why_unsupported(storage(precision));
-  return reason.empty() ? why_no_math(math(precision)) : reason;
-}
 
 }  // namespace tw::models

@@ -149,11 +149,14 @@ struct AveragePoolForward {     // mean over windows, or over the whole image; p
                                 // of the whole image: T (batch, channels)
   PerAxis kernel = 0;           ///< 0: the whole image, without stride and padding
   PerAxis stride = 1, padding = 0;
+  bool sum = false;             ///< the sum over windows in place of their mean; not of the whole image
 };
-struct AveragePoolBackward {
+struct AveragePoolBackward {    // with `sum` and stride = kernel: nearest upsampling of dy by the kernel's
+                                // extents; forward, likewise, is its gradient
   Tensor dy;                    // T, as y
   Tensor dx;                    // T (batch, height, width, channels); overwritten
   PerAxis kernel = 0, stride = 1, padding = 0;  ///< as in forward
+  bool sum = false;             ///< as in forward
 };
 struct CopyChannels {           // y[.., to + c] = x[.., from + c] for c in [0, count): joins tensors along their
                                 // channels (one call for each), and splits them
@@ -212,7 +215,8 @@ struct InteractionForward {     // of features z_0 = dense, z_f = the bag at pla
 struct InteractionBackward {
   Tensor dy;                    // T, as y
   Tensor dense, bags, places;   // as in forward
-  Tensor d_dense;               // T (batch, width)
+  Tensor d_dense;               // T (batch, width); NaN for a sample with an inf or NaN in its d_bags: so it is
+                                // found in gradients of the layers in front of `dense`, which all ranks sum
   Tensor d_bags;                // T, as bags; slots that are no feature's place are left as they are
 };
 struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z, for logits z
@@ -221,6 +225,23 @@ struct BinaryCrossEntropy {     // loss = mean of log(1 + exp(z)) − target·z,
   Tensor loss;                  // float32 (1): overwritten
   Tensor correct;               // int32 (1); optional: rows with target 1 and z > 0, or 0 and z ≤ 0; overwritten
   Tensor d_logits;              // T (rows): (sigmoid(z) − target)/rows; absent: loss only. May alias logits
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_logits is that of scalars->loss_scale × loss
+};
+struct MeanSquaredError {       // loss = mean over all elements of (prediction − target)²
+  Tensor predictions;           // T
+  Tensor targets;               // float32, as predictions
+  Tensor loss;                  // float32 (1): overwritten
+  Tensor d_predictions;         // T: 2·(prediction − target)/elements; absent: loss only. May alias predictions
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: d_predictions is of scalars->loss_scale × loss
+};
+struct AddBias {                // y[.., c] = x[.., c] + bias[c]
+  Tensor x, y;                  // T (…, channels), equal extents; y may alias x
+  Tensor bias;                  // T (channels)
+};
+struct BiasBackward {           // d_bias[c] = Σ dy[.., c]
+  Tensor dy;                    // T (…, channels)
+  Tensor d_bias;                // float32 (channels)
+  bool accumulate = false;      ///< d_bias: += instead of =
 };
 struct ActivationForward {      // y = act(x)
   Tensor x, y;                  // T, equal extents; y may alias x

@@ -47,7 +47,7 @@ void BatchLoader::load(Stream& stream, Split split, std::uint64_t first_sample) 
   Staging& staging = staging_[next_];
   next_ = (next_ + 1) % staging_.size();
   if (staging.in_use) staging.is_read->synchronize();
-  samples_.generate(split, first_sample, staging.inputs.data(), static_cast<std::int32_t*>(staging.targets.data()));
+  samples_.generate(split, first_sample, staging.inputs.data(), staging.targets.data());
   device_.copy_from_host(stream, inputs_.data, staging.inputs.data(), inputs_.bytes());
   device_.copy_from_host(stream, targets_.data, staging.targets.data(), targets_.bytes());
   staging.is_read->record(stream);

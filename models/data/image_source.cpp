@@ -99,6 +99,12 @@ void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t cou
   }
 }
 
+Grating ImageSource::grating(Split split, std::uint64_t sample) const {
+  const synthetic::ImageDraw drawn =
+      synthetic::draw_image(seed_, random_stream(purpose(split), sample), classes_, noise(split));
+  return {frequencies_[static_cast<std::size_t>(drawn.true_label)], drawn.phase_turns};
+}
+
 std::uint64_t ImageSource::purpose(Split split) {
   return random_purpose(split == Split::training ? "images.training" : "images.held_out");
 }

@@ -27,6 +27,12 @@ struct Frequency {
   int x = 0, y = 0;
 };
 
+/// What an image shows behind its noise.
+struct Grating {
+  Frequency frequency;
+  float phase_turns = 0;
+};
+
 class ImageSource {
  public:
   static constexpr float amplitude = grating_amplitude, sigma = grating_sigma, label_noise = 0.1f;
@@ -37,6 +43,7 @@ class ImageSource {
   /// labels, noisy in training. `true_labels` optionally gets the labels before noise.
   void fill(Split split, std::uint64_t first_sample, std::int64_t count, DType dtype, void* images,
             std::int32_t* labels, int threads, std::int32_t* true_labels = nullptr) const;
+  Grating grating(Split split, std::uint64_t sample) const;
   /// Of the best classifier, on the labels of this split.
   double bayes_error(Split split) const;
   const std::vector<Frequency>& frequencies() const { return frequencies_; }

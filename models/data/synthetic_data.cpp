@@ -5,6 +5,7 @@
 #include "models/data/image_source.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/data/segmented_source.hpp"
+#include "models/data/value_source.hpp"
 
 namespace tw::models {
 namespace {
@@ -28,21 +29,34 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
       return Tensor{nullptr, DType::int32, {click_layout(data, micro_batch, ranks).inputs()}};
     case DataKind::images:
     case DataKind::segmented_images:
+    case DataKind::restored_images:
+    case DataKind::measured_images:
       return Tensor{nullptr, precision, {micro_batch, data.image_size, data.image_size, data.image_channels}};
+    case DataKind::series:
+      return Tensor{nullptr, precision, {micro_batch, seq_len, data.variables}};
   }
   return Tensor{nullptr, DType::int32, {micro_batch, seq_len}};
 }
 
 Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
-  switch (network.data().kind) {
+  const DataDescription data = network.data();
+  switch (data.kind) {
     case DataKind::tokens:
       return Tensor{nullptr, DType::int32, {Dims{micro_batch, seq_len}.count()}};
     case DataKind::masked_tokens:
       return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.gathered()}};
     case DataKind::segmented_images: {
-      const std::int64_t size = network.data().image_size;
+      const std::int64_t size = data.image_size;
       return Tensor{nullptr, DType::int32, {Dims{micro_batch, size, size}.count()}};
     }
+    case DataKind::restored_images: {
+      const std::int64_t size = std::int64_t{data.image_size} * data.scale;
+      return Tensor{nullptr, DType::float32, {micro_batch, size, size, 1}};
+    }
+    case DataKind::measured_images:
+      return Tensor{nullptr, DType::float32, {micro_batch, measured_values}};
+    case DataKind::series:
+      return Tensor{nullptr, DType::float32, {micro_batch, seq_len, data.variables}};
     case DataKind::images:
     case DataKind::clicks:
       break;
@@ -83,6 +97,11 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
     case DataKind::segmented_images:
       segmented_ = std::make_unique<SegmentedSource>(data.image_size, data.image_channels, data.classes, seed);
       break;
+    case DataKind::restored_images:
+    case DataKind::measured_images:
+    case DataKind::series:
+      values_ = std::make_unique<ValueSource>(data, seed);
+      break;
   }
 }
 
@@ -96,29 +115,34 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample) {
   generate(split, first_sample, inputs_.data, target_memory_.data());
 }
 
-void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets) {
+void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inputs, void* targets) {
+  if (values_) {
+    values_->fill(split, first_sample, inputs_, inputs, static_cast<float*>(targets), threads_);
+    return;
+  }
+  auto* const labels = static_cast<std::int32_t*>(targets);
   if (images_) {
-    images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs, targets, threads_);
+    images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs, labels, threads_);
     return;
   }
   if (clicks_) {
-    clicks_->fill(split, first_sample, layout_, placement_, share_.rank, static_cast<std::int32_t*>(inputs), targets,
+    clicks_->fill(split, first_sample, layout_, placement_, share_.rank, static_cast<std::int32_t*>(inputs), labels,
                   threads_);
     return;
   }
   if (segmented_) {
-    segmented_->fill(split, first_sample, inputs_, inputs, targets, threads_);
+    segmented_->fill(split, first_sample, inputs_, inputs, labels, threads_);
     return;
   }
   if (masked_) {
     const std::int64_t micro_batch = targets_.count() / (masked_positions(seq_len_) + 1);
-    masked_->fill(split, first_sample, {micro_batch, seq_len_}, static_cast<std::int32_t*>(inputs), targets);
+    masked_->fill(split, first_sample, {micro_batch, seq_len_}, static_cast<std::int32_t*>(inputs), labels);
     return;
   }
   for (std::int64_t b = 0; b < inputs_.dims[0]; ++b) {
     tokens_->fill(split, first_sample + static_cast<std::uint64_t>(b), sequence_.data(), seq_len_ + 1);
     std::copy(sequence_.begin(), sequence_.end() - 1, static_cast<std::int32_t*>(inputs) + b * seq_len_);
-    std::copy(sequence_.begin() + 1, sequence_.end(), targets + b * seq_len_);
+    std::copy(sequence_.begin() + 1, sequence_.end(), labels + b * seq_len_);
   }
 }
 

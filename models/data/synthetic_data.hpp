@@ -15,6 +15,7 @@ namespace tw::models {
 class ImageSource;
 class MaskedSource;
 class SegmentedSource;
+class ValueSource;
 
 /// Which part of a global batch a rank makes. Only clicks depend on it: indices are those of the tables that it holds.
 struct DataShare {
@@ -29,22 +30,25 @@ class SyntheticData {
   ~SyntheticData();
 
   /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
-  /// channels), segmented ones too; masked tokens, clicks: int32, all of MaskedLayout's or ClickLayout's.
+  /// channels), segmented, restored and measured ones too; series: precision (batch, seq, variables); masked tokens,
+  /// clicks: int32, all of MaskedLayout's or ClickLayout's.
   static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                              std::int64_t seq_len, int ranks = 1);
-  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's; segmented images: (batch·size·size).
+  /// int32 (batch·seq) or (batch); masked tokens: MaskedLayout's; segmented images: (batch·size·size). Where
+  /// has_values(): float32 (batch, size·scale, size·scale, 1), (batch, measured_values) or (batch, seq, variables).
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
-  /// Of these, what `correct` of an evaluation counts: all but the labels of next sentences.
+  /// How many of these an evaluation's loss is the mean of: all but the labels of next sentences.
   static std::int64_t predictions(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
   /// Samples [first_sample, first_sample + micro_batch) into memory of inputs_shape() and targets_shape().
-  void generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets);
+  void generate(Split split, std::uint64_t first_sample, void* inputs, void* targets);
   /// The same into memory of its own, held from the first call on.
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
-  /// The source of tokens, of images, of masked tokens, of clicks or of segmented images; the others are null.
+  /// The source of tokens, of images, of masked tokens, of clicks or of segmented images; the others are null, and all
+  /// where the targets are numbers.
   const TokenSource* tokens() const { return tokens_.get(); }
   const ImageSource* images() const { return images_.get(); }
   const MaskedSource* masked() const { return masked_.get(); }
@@ -63,6 +67,7 @@ class SyntheticData {
   TablePlacement placement_;  // of clicks
   ClickLayout layout_;
   std::unique_ptr<SegmentedSource> segmented_;
+  std::unique_ptr<ValueSource> values_;
   std::vector<std::byte> input_memory_;
   std::vector<std::int32_t> target_memory_, sequence_;
 };

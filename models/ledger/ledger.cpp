@@ -54,6 +54,8 @@ std::string extents(const Arguments& a) {
     return a.x.dims.str();
   else if constexpr (requires { a.logits; })
     return a.logits.dims.str();
+  else if constexpr (requires { a.predictions; })
+    return a.predictions.dims.str();
   else if constexpr (requires { a.dy; })
     return a.dy.dims.str();
   else if constexpr (requires { a.inputs; })
@@ -249,6 +251,7 @@ std::vector<LedgerRow> ledger(const LedgerStep& step) {
   tally.repeat(static_cast<double>(accumulate) / static_cast<double>(kept));
   for (const auto& block : blocks) block->update_tables(*stream, store.table_rows(), optimizer.device_scalars());
   tally.repeat(1);
+  optimizer.update_loss_scale(*stream);
   executor.refresh();
   return tally.rows();
 }

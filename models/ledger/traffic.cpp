@@ -132,6 +132,9 @@ Traffic traffic(const InteractionBackward& a) {
          Traffic{0, 0, 4 * number(a.dense.count()) * pairs(a.places)};
 }
 Traffic traffic(const BinaryCrossEntropy& a) { return moved({a.logits, a.targets}, {a.loss, a.correct, a.d_logits}); }
+Traffic traffic(const MeanSquaredError& a) { return moved({a.predictions, a.targets}, {a.loss, a.d_predictions}); }
+Traffic traffic(const AddBias& a) { return moved({a.x, a.bias}, {a.y}); }
+Traffic traffic(const BiasBackward& a) { return moved({a.dy}, {}) + gradients({a.d_bias}, a.accumulate); }
 Traffic traffic(const LayerNormForward& a) {
   return norm_forward({a.x, a.gamma, a.beta}, a.sum, a.residual, {a.y, a.mean, a.rstd});
 }

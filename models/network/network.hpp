@@ -89,11 +89,11 @@ struct BlockRun {
   std::vector<Tensor> saved{};    ///< in the order of Block::saved()
   std::vector<Tensor> scratch{};  ///< in the order of Block::scratch(); contents undefined on entry
   Tensor tokens_or_images{};      ///< the network's input batch
-  Tensor targets{};               ///< int32
+  Tensor targets{};               ///< int32 labels, or float32 (has_values())
   /// float32 (1). The last block overwrites it in backward, and a block in front that has a loss too adds its own. In
   /// forward for evaluation the first block with a loss overwrites it, and those behind add theirs.
   Tensor loss{};
-  Tensor correct{};               ///< int32 (1), written by the last block
+  Tensor correct{};               ///< int32 (1), written by the last block where targets are labels
   const StepScalars* scalars = nullptr;  ///< device memory; where the loss is scaled: by its loss_scale
   bool backward_follows = true;          ///< false: evaluation, the last block's forward computes the loss only
   bool update_statistics = true;  ///< false: leave running statistics and scales alone (evaluation, recomputed forward)

@@ -71,6 +71,10 @@ void Optimizer::update(Stream& stream) {
     device_.sgd(stream, {store_.flat_master(), store_.flat_weights(), store_.flat_gradients(), flat(first_moment_),
                          segments, segment_count_, scalars, config_.momentum});
   }
+}
+
+void Optimizer::update_loss_scale(Stream& stream) {
+  StepScalars* scalars = device_scalars();
   if (scales_loss_)
     device_.update_loss_scale(stream, {scalars, loss_scale_growth_interval, config_.beta1, config_.beta2});
 }

@@ -35,6 +35,9 @@ class Optimizer {
   /// Global norm and clip factor, then the update by what device_scalars() holds: master weights and their rounded
   /// copy.
   void update(Stream& stream);
+  /// Behind update() and all else that device_scalars() decides on in this step: the loss scale of the next one, where
+  /// the loss is scaled.
+  void update_loss_scale(Stream& stream);
   /// Device memory. The norm is there once the stream has passed update().
   StepScalars* device_scalars() const { return static_cast<StepScalars*>(scalars_.data()); }
 

@@ -35,7 +35,7 @@ class Bf16(Exact):
 class Relus:
     """The ReLUs of a network, by name; their outputs are rounded. With batch["relu"] (name → whether the exported output is positive) the
     derivative of each follows the exported side, and `strays` says how many units lie on the other side here, and how far the farthest of
-    them. `margin()`: the least |x| that entered any of them."""
+    them. `margin()`: the least |x| that entered any of them, and of what else was appended to `margins`."""
 
     def __init__(self, batch, arithmetic):
         self.exported, self.rounded = batch["relu"], arithmetic.activation

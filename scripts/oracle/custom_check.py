@@ -72,7 +72,10 @@ class Network:
             return self.linear(x, name)
         if kind in ("convolution", "transposed_convolution"):
             run = F.conv2d if kind == "convolution" else F.conv_transpose2d
-            return run(x, w[f"{name}.weight"], stride=layer.get("stride", 1), padding=layer.get("padding", 0), groups=layer.get("groups", 1))
+            return run(x, w[f"{name}.weight"], w.get(f"{name}.bias"), stride=layer.get("stride", 1), padding=layer.get("padding", 0), groups=layer.get("groups", 1))
+        if kind == "upsample":
+            factor = layer["factor"]
+            return F.interpolate(x, scale_factor=tuple(factor) if isinstance(factor, list) else factor, mode="nearest")
         if kind == "batch_norm":
             rows = x if x.dim() != 3 else x.transpose(1, 2)
             y = F.batch_norm(rows, None, None, w[f"{name}.weight"], w[f"{name}.bias"], training=True, eps=layer.get("epsilon", 1e-5))
@@ -104,14 +107,16 @@ class Network:
             return torch.cat([x, *others], 1 if x.dim() == 4 else -1)
         raise SystemExit(f"no PyTorch for the layer {kind}")
 
-    def loss(self, x, labels):
+    def loss(self, x, targets):
         values = {"input": x}
         for index, layer in enumerate(self.layers):
             name = layer.get("name", f"layer{index}")
             x = values[layer["from"]] if "from" in layer else x
             if layer["layer"] == "loss":
                 logits = channels_last(self.linear(x, name)).flatten(0, -2)
-                return F.cross_entropy(logits, labels.flatten(), label_smoothing=layer.get("label_smoothing", 0.0))
+                return F.cross_entropy(logits, targets.flatten(), label_smoothing=layer.get("label_smoothing", 0.0))
+            if layer["layer"] == "mean_squared_error":
+                return F.mse_loss(x, targets.double())
             others = layer.get("with", [])
             x = values[name] = self.apply(layer, name, x, [values[one] for one in ([others] if isinstance(others, str) else others)])
         raise SystemExit("the file has no loss")
@@ -127,7 +132,8 @@ def check(folder):
     batch = {name: torch.from_numpy(np.array(value)) for name, value in exported.load_file(folder / "batch.safetensors").items()}
     sides = folder / "relu.safetensors"
     network = Network(json.loads(step["model"]["layers_json"]), weights, exported.load_file(sides) if sides.exists() else {})
-    loss = network.loss(batch["input_ids"] if "input_ids" in batch else batch["images"].double(), batch["labels"])
+    inputs = batch["input_ids"] if "input_ids" in batch else batch["series" if "series" in batch else "images"].double()
+    loss = network.loss(inputs, batch["labels" if "labels" in batch else "targets"])
     loss.backward()
     missing = sorted(name for name, weight in weights.items() if weight.grad is None)
     if missing or set(weights) != set(gradients):

@@ -27,6 +27,15 @@ def max_pool(x):
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
 
 
+def max_pool_margin(x):
+    """The least distance of the two greatest elements of a window: where it is small, rounding chooses which one gets the gradient. Of
+    windows of zeros none does, because they are behind ReLUs."""
+    height, width = ((size - 3) // 2 * 2 + 1 for size in x.shape[1:3])
+    elements = jnp.stack([x[:, i:i + height:2, j:j + width:2] for i in range(3) for j in range(3)])
+    second, first = jnp.sort(elements, 0)[-2:]
+    return jnp.where(first > 0, first - second, jnp.inf).min()
+
+
 def average_pool(x, kernel, stride, padding):
     """Padding counts."""
     pads = ((0, 0), (padding, padding), (padding, padding), (0, 0))
@@ -37,6 +46,10 @@ def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy plus auxiliary_weight times the auxiliary head's; further results as in resnet.py."""
     rounded = arithmetic.activation
     statistics, relu = {}, Relus(batch, arithmetic)
+
+    def pooled(x):
+        relu.margins.append(max_pool_margin(x))
+        return max_pool(x)
 
     def batch_norm(x, name):
         mean = x.mean((0, 1, 2))
@@ -63,7 +76,7 @@ def loss(weights, batch, shape, arithmetic):
             if joined:
                 parts.append(outputs[part])
         if kind in "BD":
-            parts.append(max_pool(x))
+            parts.append(pooled(x))
         return jnp.concatenate(parts, axis=-1)
 
     def cross_entropy(features, name):
@@ -77,7 +90,7 @@ def loss(weights, batch, shape, arithmetic):
     for index, (name, padding, pool) in enumerate(inception_units.STEM):
         x = unit(x, name, shape["stem_stride"] if index == 0 else 1, (padding, padding))
         if pool and shape["stem_pools"]:
-            x = max_pool(x)
+            x = pooled(x)
     auxiliary = None
     for name in inception_units.modules(weights):
         if inception_units.kind_of(name) == "D":

@@ -20,7 +20,8 @@ import steps as stepping
 from arithmetic import Bf16, Exact
 
 SAMPLES = 12
-# No ReLU may be closer to zero than this: rounding in float32 would decide its side (see README.md).
+# No ReLU may be closer to zero than this, and no two greatest elements of a max pool's window to each other: rounding in float32 would
+# decide (see README.md).
 LEAST_MARGIN = 1e-5
 
 
@@ -58,7 +59,7 @@ def main():
     export.relu = {}  # the sides of the ReLUs are the framework's own
     truth = step.run(export, Exact())
     if truth.margin < LEAST_MARGIN:
-        raise SystemExit(f"a ReLU is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")
+        raise SystemExit(f"a ReLU or max pool is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")
     bf16 = compare.Bf16Tolerance(export, truth, step.run(export, Bf16()))
     adamw = export.step["optimizer"]["kind"] == "adamw"
     whole_rms = stepping.global_norm(truth.gradients) / np.sqrt(sum(g.size for g in truth.gradients.values()))

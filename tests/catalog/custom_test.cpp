@@ -24,6 +24,16 @@ Json tokens(Json layers) {
           {"input", {{"kind", "tokens"}, {"vocabulary", 16}, {"longest_sequence", 8}}},
           {"layers", std::move(layers)}};
 }
+Json series(Json layers) {
+  return {{"name", "a"},
+          {"input", {{"kind", "series"}, {"variables", 3}, {"longest_sequence", 8}}},
+          {"layers", std::move(layers)}};
+}
+Json restored(Json layers) {
+  return {{"name", "a"},
+          {"input", {{"kind", "restored_images"}, {"size", 8}, {"channels", 3}, {"gratings", 4}, {"scale", 2}}},
+          {"layers", std::move(layers)}};
+}
 Json layer(const std::string& text) { return Json::parse(text); }
 const Json flatten = {{"layer", "flatten"}}, loss = {{"layer", "loss"}, {"per", "sample"}};
 const Json convolution = {{"layer", "convolution"}, {"channels", 4}, {"kernel", 3}};
@@ -126,6 +136,77 @@ TEST(LayersFile, EachFaultHasACodeAndAPlace) {
   EXPECT_EQ(fault(file), "layers-value /seq_len");
 }
 
+TEST(LayersFile, LossesFitTheTargets) {
+  const Json squared = layer(R"({"layer": "mean_squared_error", "per": "position"})"),
+             of_samples = layer(R"({"layer": "mean_squared_error", "per": "sample"})"),
+             of_positions = layer(R"({"layer": "loss", "per": "position"})"),
+             same = layer(R"({"layer": "linear", "channels": 3})"), up = layer(R"({"layer": "upsample", "factor": 2})"),
+             one = layer(R"({"layer": "convolution", "channels": 1, "kernel": 1})");
+  std::string said;
+  EXPECT_EQ(fault(series({same, squared})), "read");
+  EXPECT_EQ(fault(series({same, of_samples})), "layers-shape /layers/1/per");
+  EXPECT_EQ(fault(series({same, of_positions}), &said), "layers-shape /layers/1/layer");
+  EXPECT_NE(said.find("use mean_squared_error"), std::string::npos) << said;
+  EXPECT_EQ(fault(series({layer(R"({"layer": "linear", "channels": 4})"), squared}), &said), "layers-shape /layers/1");
+  EXPECT_NE(said.find("the targets are tokens x 3, and it reads tokens x 4"), std::string::npos) << said;
+  EXPECT_EQ(fault(series({layer(R"({"layer": "embedding", "channels": 4})"), squared})), "layers-shape /layers/0");
+  EXPECT_EQ(fault(series({layer(R"({"layer": "rms_norm"})"), squared})), "layers-value /layers") << "no product";
+  EXPECT_EQ(fault(series({same}), &said), "layers-loss /layers/0");
+  EXPECT_NE(said.find("mean_squared_error"), std::string::npos) << said;
+  EXPECT_EQ(fault(series({same, squared, squared})), "layers-loss /layers/2");
+  EXPECT_EQ(fault(images({flatten, of_samples}), &said), "layers-shape /layers/1/layer");
+  EXPECT_NE(said.find("labels: use loss"), std::string::npos) << said;
+  Json file = series({same, squared});
+  file["seq_len"] = 9;
+  EXPECT_EQ(fault(file), "layers-value /seq_len");
+  file = series({same, squared}), file["input"]["variables"] = 0;
+  EXPECT_EQ(fault(file), "layers-value /input/variables");
+
+  EXPECT_EQ(fault(restored({up, one, squared})), "read");
+  EXPECT_EQ(fault(restored({one, squared})), "layers-shape /layers/1") << "8 x 8 of 16 x 16";
+  EXPECT_EQ(fault(restored({up, same, squared})), "layers-shape /layers/2") << "three channels";
+  EXPECT_EQ(fault(restored({flatten, up, one, squared})), "layers-shape /layers/1") << "a vector";
+  Json wide = up;
+  wide["factor"] = {1, 0};
+  EXPECT_EQ(fault(restored({wide, one, squared})), "layers-value /layers/0/factor/1");
+  wide["factor"] = 65;
+  EXPECT_EQ(fault(restored({wide, one, squared})), "layers-value /layers/0/factor");
+  wide["factor"] = {2, 1};
+  Json high = up;
+  high["factor"] = {1, 2};
+  EXPECT_EQ(fault(restored({wide, high, one, squared})), "read");
+  Json too_many = Json::array();
+  for (int i = 0; i < 8; ++i) too_many.push_back(layer(R"({"layer": "upsample", "factor": 64})"));
+  too_many.push_back(one), too_many.push_back(squared);
+  EXPECT_EQ(fault(restored(too_many)), "layers-too-large /layers/2");
+  file = restored({up, one, squared}), file["input"]["gratings"] = 1000;
+  EXPECT_EQ(fault(file), "layers-value /input/gratings");
+  file = restored({up, one, squared}), file["input"]["scale"] = 0;
+  EXPECT_EQ(fault(file), "layers-value /input/scale");
+  file = restored({up, one, squared}), file["input"]["classes"] = 4;
+  EXPECT_EQ(fault(file), "layers-unknown-key /input/classes");
+  file = restored({flatten, layer(R"({"layer": "linear", "channels": 2})"), of_samples});
+  file["input"]["kind"] = "measured_images", file["input"].erase("scale");
+  EXPECT_EQ(fault(file), "read");
+  file["layers"][1]["channels"] = 3;
+  EXPECT_EQ(fault(file), "layers-shape /layers/2");
+}
+
+TEST(LayersFile, CountsBiasesAndUpsampling) {
+  Json with_bias = convolution;
+  with_bias["bias"] = true;
+  EXPECT_EQ(count_parameters(read(images({with_bias, flatten, loss}))),
+            count_parameters(read(images({convolution, flatten, loss}))) + 4);
+  EXPECT_EQ(model_flops_per_sample(read(images({with_bias, flatten, loss})), 0),
+            model_flops_per_sample(read(images({convolution, flatten, loss})), 0));
+  const NetworkDescription network = read(restored(
+      {layer(R"({"layer": "transposed_convolution", "channels": 5, "kernel": 3, "padding": 1, "bias": true})"),
+       layer(R"({"layer": "upsample", "factor": 2})"), layer(R"({"layer": "convolution", "channels": 1, "kernel": 1})"),
+       layer(R"({"layer": "mean_squared_error", "per": "position"})")}));
+  EXPECT_EQ(count_parameters(network), 3 * 5 * 9 + 5 + 5);
+  EXPECT_EQ(model_flops_per_sample(network, 0), 2.0 * 2 * 64 * 3 * 5 * 9 + 3.0 * 2 * 256 * 5);
+}
+
 TEST(LayersFile, SuggestsTheNearestWord) {
   std::string said;
   fault(images({layer(R"({"layer": "convolutoin"})"), loss}), &said);
@@ -224,7 +305,7 @@ TEST(LayersFile, HostileFilesAreRefusedOrRead) {
       0,       -1, 1,       2,        3.5,        1e300,         9223372036854775807, true,
       nullptr, "", "input", "layer0", "position", Json::array(), Json::object(),      Json::array({1, 2})};
   std::size_t read_count = 0, refused = 0;
-  for (const char* name : {"policy-network", "segmentation", "time-series"}) {
+  for (const char* name : {"forecast", "policy-network", "segmentation", "super-resolution", "time-series"}) {
     const std::string text = example(name);
     const Json good = Json::parse(text).flatten();
     ASSERT_EQ(fault(text), "read") << name;

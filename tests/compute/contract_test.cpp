@@ -371,6 +371,7 @@ TEST_P(Contract, SupportIsHonest) {
                                           {Op::interaction_forward, Op::interaction_backward},
                                           {Op::activation_forward, Op::activation_backward},
                                           {Op::batch_norm_forward, Op::batch_norm_backward},
+                                          {Op::add_bias, Op::bias_backward},
                                           {Op::max_pool_forward, Op::max_pool_backward},
                                           {Op::average_pool_forward, Op::average_pool_backward}}) {
     EXPECT_EQ(d.supports(forward, type), d.supports(backward, type)) << to_string(forward);

@@ -1,9 +1,10 @@
-// Addition, conversion, filling.
+// Addition, biases, squared errors, conversion, filling.
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "tests/support/devices.hpp"
+#include "tests/support/usage_error.hpp"
 
 namespace tw::test {
 
@@ -30,6 +31,88 @@ TEST_P(Elementwise, Add) {
       compare(device(), Op::add, dtype(), run);
     }
   }
+}
+
+TEST_P(Elementwise, AddBias) {
+  TW_NEEDS(Op::add_bias);
+  for (const Dims& s : sizes) {
+    const std::int64_t channels = s[s.rank() - 1];
+    for (const bool in_place : {false, true}) {
+      SCOPED_TRACE(s.str());
+      compare(device(), Op::add_bias, dtype(), [&](Lab& lab) {
+        const Floats x = normal(s.count(), 1);
+        const Tensor x_t = in_place ? lab.in_out("y", dtype(), s, x) : lab.in(dtype(), s, x);
+        lab.device.add_bias(*lab.stream, {.x = x_t,
+                                          .y = in_place ? x_t : lab.out("y", dtype(), s),
+                                          .bias = lab.in(dtype(), {channels}, normal(channels, 2))});
+      });
+    }
+  }
+  Lab lab(device());
+  const Tensor y = lab.out("y", dtype(), {2, 3});
+  device().add_bias(*lab.stream, {lab.in(dtype(), {2, 3}, {1, 2, 3, 4, 5, 6}), y, lab.in(dtype(), {3}, {10, 20, 30})});
+  EXPECT_EQ(lab.read(y), (Floats{11, 22, 33, 14, 25, 36}));
+}
+
+TEST_P(Elementwise, BiasBackward) {
+  TW_NEEDS(Op::bias_backward);
+  for (const Dims& s :
+       {Dims{1}, Dims{7, 3}, Dims{2, 5, 5, 17}, Dims{33, 127}, Dims{4, 8, 16, 32}, Dims{3, 20, 20, 16}}) {
+    const std::int64_t channels = s[s.rank() - 1];
+    for (const bool accumulate : {false, true})
+      for (const bool exact : {true, false}) {
+        SCOPED_TRACE(s.str());
+        const Case run = [&](Lab& lab) {
+          const Floats dy = exact ? integers(s.count(), 1, -1, 3) : normal(s.count(), 1);
+          const Tensor d_bias = accumulate
+                                    ? lab.in_out("d_bias", DType::float32, {channels}, integers(channels, 2, 1, 9))
+                                    : lab.out("d_bias", DType::float32, {channels});
+          lab.device.bias_backward(*lab.stream, {lab.in(dtype(), s, dy), d_bias, accumulate});
+        };
+        compare(device(), Op::bias_backward, dtype(), run, exact ? Exactness::exact : Exactness::tolerance);
+      }
+  }
+}
+
+TEST_P(Elementwise, MeanSquaredError) {
+  TW_NEEDS(Op::mean_squared_error);
+  StepScalars step;
+  step.loss_scale = 1024;
+  for (const Dims& s : {Dims{1}, Dims{3}, Dims{31, 33}, Dims{2, 127}, Dims{3, 60, 20, 5}}) {
+    for (const int kind : {0, 1, 2}) {  // with a gradient of its own, in place, scaled
+      SCOPED_TRACE(s.str());
+      compare(device(), Op::mean_squared_error, dtype(), [&](Lab& lab) {
+        const Floats predicted = normal(s.count(), 1), wanted = normal(s.count(), 2);
+        const Tensor p = kind == 1 ? lab.in_out("d", dtype(), s, predicted) : lab.in(dtype(), s, predicted);
+        lab.device.mean_squared_error(*lab.stream, {.predictions = p,
+                                                    .targets = lab.in(DType::float32, s, wanted),
+                                                    .loss = lab.out("loss", DType::float32, {1}),
+                                                    .d_predictions = kind == 1 ? p : lab.out("d", dtype(), s),
+                                                    .scalars = kind == 2 ? lab.scalars(step) : nullptr});
+      });
+    }
+  }
+  Lab lab(device());
+  const Tensor predictions = lab.in(dtype(), {2, 2}, {1, 2, 3, 4}),
+               targets = lab.in(DType::float32, {2, 2}, {0, 2, 5, 0}), loss = lab.out("loss", DType::float32, {1}),
+               d = lab.out("d", dtype(), {2, 2});
+  device().mean_squared_error(*lab.stream, {predictions, targets, loss, d});
+  EXPECT_EQ(lab.read(loss), Floats{(1 + 0 + 4 + 16) / 4.0f});
+  EXPECT_EQ(lab.read(d), (Floats{0.5f, 0, -1, 2}));
+  const Tensor alone = lab.out("alone", DType::float32, {1});
+  device().mean_squared_error(*lab.stream, {predictions, targets, alone});
+  EXPECT_EQ(lab.read(alone), lab.read(loss)) << "without a gradient";
+}
+
+TEST_P(Elementwise, RefuseWrongArguments) {
+  TW_NEEDS(Op::add_bias);
+  Lab lab(device());
+  const Tensor x = lab.out("x", dtype(), {2, 3}), bias = lab.out("bias", dtype(), {2}),
+               d_bias = lab.out("d_bias", DType::float32, {2}), loss = lab.out("loss", DType::float32, {1}),
+               targets = lab.in({2, 3}, Ints(6, 0));
+  expect_usage_error([&] { device().add_bias(*lab.stream, {x, x, bias}); }, "bias");
+  expect_usage_error([&] { device().bias_backward(*lab.stream, {x, d_bias}); }, "d_bias");
+  expect_usage_error([&] { device().mean_squared_error(*lab.stream, {x, targets, loss}); }, "targets");
 }
 
 TEST_P(Elementwise, Fill) {

@@ -394,6 +394,47 @@ TEST(Gradients, Pools) {
       "windows of a join", small, [&](const Floats& v) { return average_windows(v, nullptr); }, gradient);
 }
 
+TEST(Gradients, NearestUpsampling) {
+  const Dims small{2, 3, 2, 3}, large{2, 6, 6, 3};
+  const PerAxis factor{2, 3};
+  const Floats x = grid_normal(small.count(), 1), c = grid_normal(large.count(), 2);
+  const auto run = [&](const Floats& x_, Floats* gradient) {
+    Lab lab(reference_device());
+    const Tensor y = lab.out("y", f32, large), dx = lab.out("dx", f32, small);
+    lab.device.average_pool_backward(*lab.stream, {lab.in(f32, small, x_), y, factor, factor, 0, true});
+    lab.device.average_pool_forward(*lab.stream, {lab.in(f32, large, c), dx, factor, factor, 0, true});
+    if (gradient != nullptr) *gradient = lab.read(dx);
+    return weighted_sum(lab.read(y), c);
+  };
+  Floats gradient;
+  run(x, &gradient);
+  check_gradient(
+      "x", x, [&](const Floats& v) { return run(v, nullptr); }, gradient);
+}
+
+TEST(Gradients, BiasesAndSquaredErrors) {
+  const Dims s{2, 3, 5};
+  const Floats x = grid_normal(s.count(), 1), bias = grid_normal(5, 2), targets = grid_normal(s.count(), 3);
+  struct Result {
+    double loss;
+    Floats d_x, d_bias;
+  };
+  const auto run = [&](const Floats& x_, const Floats& bias_) {
+    Lab lab(reference_device());
+    const Tensor y = lab.out("y", f32, s), loss = lab.out("loss", f32, {1}), d = lab.out("d", f32, s),
+                 d_bias = lab.out("d_bias", f32, {5});
+    lab.device.add_bias(*lab.stream, {lab.in(f32, s, x_), y, lab.in(f32, {5}, bias_)});
+    lab.device.mean_squared_error(*lab.stream, {y, lab.in(f32, s, targets), loss, d});
+    lab.device.bias_backward(*lab.stream, {d, d_bias});
+    return Result{static_cast<double>(lab.read(loss)[0]), lab.read(d), lab.read(d_bias)};
+  };
+  const Result result = run(x, bias);
+  check_gradient(
+      "x", x, [&](const Floats& v) { return run(v, bias).loss; }, result.d_x);
+  check_gradient(
+      "bias", bias, [&](const Floats& v) { return run(x, v).loss; }, result.d_bias);
+}
+
 TEST(Gradients, Embedding) {
   const std::int64_t batch = 2, seq = 5, width = 3, vocabulary = 4;
   const Floats table = grid_normal(vocabulary * width, 1), positions = grid_normal(seq * width, 2),

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/support/devices.hpp"
+#include "tests/support/usage_error.hpp"
 
 namespace tw::test {
 
@@ -190,6 +191,63 @@ TEST_P(Pool, AverageOfWindowsByHand) {  // padding counts: the corner has 4 of 9
       *lab.stream,
       {.dy = lab.in(dtype(), {1, 2, 2, 1}, {9, 18, 27, 36}), .dx = dx, .kernel = 3, .stride = 1, .padding = 1});
   EXPECT_EQ(lab.read(dx), (Floats{10, 10, 10, 10}));
+}
+
+// Sums over windows; those that neither overlap nor leave gaps are nearest upsampling and its gradient.
+TEST_P(Pool, SumOfWindows) {
+  TW_NEEDS(Op::average_pool_forward);
+  TW_NEEDS(Op::average_pool_backward);
+  std::vector<Windows> list = cases;
+  list.insert(list.end(), {{{2, 6, 4, 17}, 2, 2, 0}, {{1, 6, 20, 8}, {3, 5}, {3, 5}, 0}, {{2, 5, 7, 300}, 1, 1, 0}});
+  for (const Windows& m : list) {
+    SCOPED_TRACE(m.x.str() + " " + m.kernel.str());
+    for (const bool exact : {true, false}) {
+      const Exactness exactness = exact ? Exactness::exact : Exactness::tolerance;
+      compare(
+          device(), Op::average_pool_forward, dtype(),
+          [&](Lab& lab) {
+            const Floats x = exact ? integers(m.x.count(), 1, -4, 4) : normal(m.x.count(), 1);
+            lab.device.average_pool_forward(*lab.stream, {.x = lab.in(dtype(), m.x, x),
+                                                          .y = lab.out("y", dtype(), m.y()),
+                                                          .kernel = m.kernel,
+                                                          .stride = m.stride,
+                                                          .padding = m.padding,
+                                                          .sum = true});
+          },
+          exactness);
+      compare(
+          device(), Op::average_pool_backward, dtype(),
+          [&](Lab& lab) {
+            const Floats dy = exact ? integers(m.y().count(), 2, 1, 4) : normal(m.y().count(), 2);
+            lab.device.average_pool_backward(*lab.stream, {.dy = lab.in(dtype(), m.y(), dy),
+                                                           .dx = lab.out("dx", dtype(), m.x),
+                                                           .kernel = m.kernel,
+                                                           .stride = m.stride,
+                                                           .padding = m.padding,
+                                                           .sum = true});
+          },
+          exactness);
+    }
+  }
+}
+
+TEST_P(Pool, NearestUpsamplingByHand) {
+  TW_NEEDS(Op::average_pool_backward);
+  Lab lab(device());
+  const Tensor large = lab.out("large", dtype(), {1, 2, 6, 1}), small = lab.out("small", dtype(), {1, 1, 2, 1});
+  device().average_pool_backward(
+      *lab.stream,
+      {.dy = lab.in(dtype(), {1, 1, 2, 1}, {7, 9}), .dx = large, .kernel = {2, 3}, .stride = {2, 3}, .sum = true});
+  EXPECT_EQ(lab.read(large), (Floats{7, 7, 7, 9, 9, 9, 7, 7, 7, 9, 9, 9}));
+  device().average_pool_forward(*lab.stream,
+                                {.x = lab.in(dtype(), {1, 2, 6, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
+                                 .y = small,
+                                 .kernel = {2, 3},
+                                 .stride = {2, 3},
+                                 .sum = true});
+  EXPECT_EQ(lab.read(small), (Floats{1 + 2 + 3 + 7 + 8 + 9, 4 + 5 + 6 + 10 + 11 + 12}));
+  const Tensor whole = lab.out("whole", dtype(), {1, 1});
+  expect_usage_error([&] { device().average_pool_forward(*lab.stream, {.x = large, .y = whole, .sum = true}); }, "sum");
 }
 
 TEST_P(Pool, CopiedChannels) {

@@ -1,4 +1,5 @@
 // Embedding bags, interaction of features, binary cross-entropy.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/comparison.hpp"
@@ -218,6 +219,54 @@ TEST_P(Recommendation, BinaryCrossEntropy) {
                                         {logits, lab.in({rows}, targets), lab.out("loss", DType::float32, {1}),
                                          rows > 2 ? lab.out("correct", DType::int32, {1}) : Tensor{}, d});
       });
+    }
+  }
+}
+
+TEST_P(Recommendation, BinaryCrossEntropyOfAScaledLoss) {
+  TW_NEEDS(Op::binary_cross_entropy);
+  StepScalars step;
+  step.loss_scale = 512;
+  compare(device(), Op::binary_cross_entropy, dtype(), [&](Lab& lab) {
+    lab.device.binary_cross_entropy(*lab.stream, {.logits = lab.in(dtype(), {33}, normal(33, 3, 2)),
+                                                  .targets = lab.in({33}, indices(33, 4, 2)),
+                                                  .loss = lab.out("loss", DType::float32, {1}),
+                                                  .d_logits = lab.out("d", dtype(), {33}),
+                                                  .scalars = lab.scalars(step)});
+  });
+  Lab lab(device());
+  const Tensor loss = lab.out("loss", DType::float32, {1}), d = lab.out("d", dtype(), {2});
+  device().binary_cross_entropy(*lab.stream, {.logits = lab.in(dtype(), {2}, {0, 0}),
+                                              .targets = lab.in({2}, {0, 1}),
+                                              .loss = loss,
+                                              .d_logits = d,
+                                              .scalars = lab.scalars(step)});
+  EXPECT_EQ(lab.read(d), (Floats{128, -128}));
+  EXPECT_NEAR(lab.read(loss)[0], std::log(2.0), 1e-6) << "the loss itself is not scaled";
+}
+
+// A gradient of a bag that overflows as stored leaves NaN in d_dense of its sample, and only of that one.
+TEST_P(Recommendation, InteractionShowsWhereABagOverflows) {
+  TW_NEEDS(Op::interaction_backward);
+  const std::int64_t batch = 5, width = 16, features = 3;
+  const Dims dense{batch, width}, bags{1, batch, features, width}, out{batch, width + features * (features + 1) / 2};
+  const float great = dtype() == DType::fp16 ? 300.0f : 0x1p100f;  // its square is not finite
+  for (const bool overflows : {false, true}) {
+    Floats values(static_cast<std::size_t>(bags.count()), 0.5f), dy(static_cast<std::size_t>(out.count()), 1.0f);
+    if (overflows) {  // sample 3: the product of features 1 and 2, and of no dense feature
+      values[static_cast<std::size_t>(((3 * features + 0) * width) + 7)] = great;
+      dy[static_cast<std::size_t>(3 * out[1] + width + 2)] = great;
+    }
+    for (Device* on : {&device(), &reference_device()}) {
+      Lab lab(*on);
+      const Tensor d_dense = lab.out("d_dense", dtype(), dense), d_bags = lab.out("d_bags", dtype(), bags);
+      on->interaction_backward(*lab.stream,
+                               {lab.in(dtype(), out, dy), lab.in(dtype(), dense, Floats(batch * width, 0.25f)),
+                                lab.in(dtype(), bags, values), lab.in({features}, {0, 1, 2}), d_dense, d_bags});
+      const Floats found = lab.read(d_dense), of_bags = lab.read(d_bags);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_EQ(std::isnan(found[i]), overflows && i / width == 3) << i;
+      EXPECT_EQ(std::ranges::count_if(of_bags, [](float value) { return !std::isfinite(value); }), overflows ? 1 : 0);
     }
   }
 }

@@ -23,7 +23,6 @@ TEST_P(GraphSteps, AreTheStepsCallByCall) {
   for (const NetworkDescription& network : micro_networks()) {
     if (one.precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
     if (one.precision == Precision::fp8 && !rows_fit_fp8(network)) continue;
-    if (one.precision == Precision::fp16 && !why_no_fp16(network).empty()) continue;  // not of tables
     SCOPED_TRACE(network.name);
     TrainerConfig config = ten_steps_config(network, one);
     config.graphs = false;

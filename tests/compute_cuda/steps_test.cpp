@@ -77,11 +77,10 @@ class Steps : public testing::TestWithParam<Precision> {
     }
     return 0;
   }
-  /// Whether the device has it, and the network a use for it: fp8 is of linear layers, tables have no fp16.
+  /// Whether the device has it, and the network a use for it: fp8 is of linear layers.
   bool can(const NetworkDescription& network) const {
     return device_->why_unsupported(GetParam()).empty() &&
-           (GetParam() != Precision::fp8 || why_no_fp8(network).empty()) &&
-           (GetParam() != Precision::fp16 || why_no_fp16(network).empty());
+           (GetParam() != Precision::fp8 || why_no_fp8(network).empty());
   }
 
   std::unique_ptr<Device> device_;
@@ -91,7 +90,8 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
   for (const NetworkDescription& network :
        {micro_gpt2(), gpt2_of_121_tokens(), micro_llama(), llama_with_heads_of_8(), bert_with_heads_of_8(),
         micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception(), micro_custom_images(),
-        micro_custom_vectors(), micro_custom_tokens()}) {
+        micro_custom_vectors(), micro_custom_tokens(), micro_custom_restored(), micro_custom_series(),
+        micro_custom_measured()}) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     if (GetParam() == Precision::fp8 && !rows_fit_fp8(network)) continue;

@@ -3,9 +3,11 @@ import hashlib
 import json
 import pathlib
 import shutil
+import subprocess
 import unittest
 
-from support import Case, codes, run, said_codes, tool, validated
+from fake_node import Under
+from support import BIN, HANG, Case, codes, environment, run, said_codes, tool, validated
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "models" / "custom" / "examples"
 SMALL = {"name": "small", "input": {"kind": "segmented_images", "size": 16, "channels": 3, "classes": 3}, "micro_batch": 2,
@@ -14,6 +16,13 @@ SMALL = {"name": "small", "input": {"kind": "segmented_images", "size": 16, "cha
                     {"layer": "convolution", "channels": 8, "kernel": 3, "padding": 1},
                     {"layer": "residual", "with": "first"},
                     {"layer": "loss", "per": "position"}]}
+
+
+SQUARED = {"layer": "mean_squared_error", "per": "position"}
+
+
+def series(*layers):
+    return {"name": "series", "input": {"kind": "series", "variables": 3, "longest_sequence": 8}, "layers": list(layers)}
 
 
 class Custom(Case):
@@ -87,6 +96,11 @@ class Custom(Case):
                 ("layers-cycle", "/layers/3/with", changed(3, {"layer": "residual", "name": "sum", "with": "sum"})),
                 ("layers-loss", "/layers/3", {**SMALL, "layers": SMALL["layers"][:-1]}),
                 ("layers-loss", "/layers/5", {**SMALL, "layers": [*SMALL["layers"], SMALL["layers"][-1]]}),
+                ("layers-shape", "/layers/1/layer", series({"layer": "linear", "channels": 3}, SMALL["layers"][-1])),
+                ("layers-shape", "/layers/1", series({"layer": "linear", "channels": 4}, SQUARED)),
+                ("layers-shape", "/layers/0", series({"layer": "upsample", "factor": 2}, SQUARED)),
+                ("layers-value", "/layers/0/factor", changed(0, {"layer": "upsample", "factor": 0})),
+                ("layers-value", "/layers", series({"layer": "rms_norm"}, SQUARED)),
                 ("layers-missing", "/layers/0", changed(0, {"layer": "convolution", "channels": 8})),
                 ("layers-too-large", "/layers/2", {
                     **SMALL, "input": {**SMALL["input"], "kind": "images"}, "layers": [
@@ -101,6 +115,31 @@ class Custom(Case):
         report = self.write('{"schema_version": "1.0"}', "report.json")
         self.assertEqual(said_codes(tool("models", "--layers-file", report).stderr), ["wrong-file"])
         self.assertEqual(said_codes(run("--model", "custom", "--out", self.folder / "none").stderr), ["option-needs"])
+
+    def test_numbers_as_targets_on_ranks(self):
+        """Biases, upsampling and squared errors; the report of a network without labels is valid."""
+        losses = []
+        for ranks, accumulate in ((1, 2), (2, 1)):
+            out = self.folder / f"np{ranks}"
+            self.assert_ran(self.train(EXAMPLES / "super-resolution.json", out, "--steps", 3, "--accumulate", accumulate, ranks=ranks))
+            self.assertEqual(validated(out / "report.json")["faults"], [])
+            losses.append(self.report(out)["records"][0]["trials"][0]["loss"])
+        self.assertNotEqual(losses[0][0], losses[0][-1])
+        for a, b in zip(*losses):
+            self.assertLess(abs(a - b) / a, 2e-5, losses)
+
+    def test_a_network_that_does_not_fit_ends_with_2_and_says_how_much_memory(self):
+        meminfo = self.folder / "meminfo"
+        node = Under(files={"/proc/meminfo": meminfo})
+        meminfo.write_text("MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n")
+        node.or_skip()
+        process = subprocess.run([*node.command(), str(BIN / "trainwatt-train"), "--model", "custom", "--layers-file",
+                                  str(EXAMPLES / "segmentation.json"), "--micro-batch", "100000", "--steps", "1", "--out", str(self.out)],
+                                 capture_output=True, text=True, timeout=HANG, env=environment(OMP_NUM_THREADS=2))
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("error[out-of-memory]", process.stderr)
+        for words in ("GiB on", "8.0 GiB are available"):
+            self.assertIn(words, process.stderr)
 
     def test_models_and_plan_show_what_it_computes(self):
         for example in sorted(EXAMPLES.glob("*.json")):

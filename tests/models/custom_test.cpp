@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <set>
 
 #include "models/catalog/memory.hpp"
 #include "models/data/segmented_source.hpp"
 #include "models/data/synthetic_data.hpp"
+#include "models/data/value_source.hpp"
 #include "models/families/custom/description.hpp"
 #include "tests/models/support.hpp"
 #include "tests/support/needs_cpu.hpp"
@@ -57,6 +59,126 @@ TEST(Segmented, APixelHasTheClassOfTheGratingThatItShows) {
       << "a sample does not depend on the batch";
 }
 
+DataDescription restored(int size, int channels, int gratings, int scale) {
+  DataDescription data;
+  data.kind = DataKind::restored_images;
+  data.image_size = size, data.image_channels = channels, data.classes = gratings, data.scale = scale;
+  return data;
+}
+
+TEST(Values, OfRestoredImagesAreThoseWithoutNoise) {
+  constexpr int size = 10, channels = 3, count = 200;
+  const Tensor shape{nullptr, DType::float32, {count, size, size, channels}};
+  std::vector<float> images(static_cast<std::size_t>(shape.count())), other(images.size());
+  ValueSource plain(restored(size, channels, 5, 1), 3), twice(restored(size, channels, 5, 2), 3);
+  const ImageSource gratings(size, channels, 5, 3);
+  for (const Split split : {Split::training, Split::held_out}) {
+    std::vector<float> small(count * size * size), large(4 * small.size());
+    std::vector<std::int32_t> labels(count);
+    plain.fill(split, 4, shape, images.data(), small.data(), 2);
+    gratings.fill(split, 4, count, DType::float32, other.data(), labels.data(), 1);
+    EXPECT_EQ(images, other) << "those of the image source";
+    twice.fill(split, 4, shape, other.data(), large.data(), 1);
+    EXPECT_EQ(images, other);
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < small.size(); ++i) {
+      const std::size_t image = i / (size * size), row = i / size % size, column = i % size;
+      EXPECT_NEAR(small[i], large[(image * 2 * size + 2 * row) * 2 * size + 2 * column], 1e-6) << i;
+      for (std::size_t c = 0; c < channels; ++c) {
+        const double noise = static_cast<double>(images[i * channels + c] - small[i]);
+        sum += noise, squares += noise * noise;
+      }
+    }
+    // What the targets leave of the images is the noise: standard normal.
+    const auto n = static_cast<double>(images.size());
+    EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
+    EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2 / n));
+  }
+}
+
+TEST(Values, OfMeasuredImagesAreThePhase) {
+  constexpr int size = 8, count = 3;
+  DataDescription data = restored(size, 1, 1, 1);
+  ValueSource clean(data, 5);
+  data.kind = DataKind::measured_images;
+  ValueSource source(data, 5);
+  const Frequency wave = ImageSource(size, 1, 1, 5).frequencies().front();
+  const Tensor shape{nullptr, DType::float32, {count, size, size, 1}};
+  std::vector<float> images(static_cast<std::size_t>(shape.count())), same(images), pure(images.size()),
+      values(2 * count);
+  source.fill(Split::training, 0, shape, images.data(), values.data(), 2);
+  clean.fill(Split::training, 0, shape, same.data(), pure.data(), 2);
+  EXPECT_EQ(images, same);
+  for (std::size_t i = 0; i < count; ++i)
+    for (int row = 0; row < size; ++row)
+      for (int column = 0; column < size; ++column) {
+        const double angle = 2 * std::numbers::pi * (wave.x * column + wave.y * row) / size;
+        const double expected = std::cos(angle) * static_cast<double>(values[2 * i]) -
+                                std::sin(angle) * static_cast<double>(values[2 * i + 1]);
+        EXPECT_NEAR(pure[(i * size + static_cast<std::size_t>(row)) * size + static_cast<std::size_t>(column)],
+                    expected, 1e-5);
+      }
+}
+
+// The least error of a forecast is that of the process that made the series, and its variance is 1.
+TEST(Values, OfSeriesAreTheNextOnes) {
+  constexpr std::int64_t variables = 9, times = 6, count = 4000;
+  DataDescription data;
+  data.kind = DataKind::series, data.variables = variables, data.longest_sequence = times;
+  ValueSource source(data, 2);
+  const Tensor shape{nullptr, DType::float32, {count, times, variables}};
+  std::vector<float> series(static_cast<std::size_t>(shape.count())), targets(series.size()), held_out(series.size());
+  source.fill(Split::training, 0, shape, series.data(), targets.data(), 2);
+  const auto at = [&](std::int64_t i, std::int64_t t, std::int64_t v) {
+    return static_cast<std::size_t>((i * times + t) * variables + v);
+  };
+  double first = 0, later = 0, expected_first = 0, expected_later = 0, squares = 0;
+  for (std::int64_t v = 0; v < variables; ++v) {
+    const Autoregression p = series_process(v);
+    expected_first += 1 - p.correlation * p.correlation, expected_later += p.innovation;
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t t = 0; t < times; ++t) {
+        if (t + 1 < times) {
+          ASSERT_EQ(targets[at(i, t, v)], series[at(i, t + 1, v)]);
+        }
+        const auto now = static_cast<double>(series[at(i, t, v)]), next = static_cast<double>(targets[at(i, t, v)]);
+        squares += next * next;
+        const double forecast =
+            t == 0 ? p.correlation * now : p.first * now + p.second * static_cast<double>(series[at(i, t - 1, v)]);
+        (t == 0 ? first : later) += (next - forecast) * (next - forecast);
+      }
+    }
+  }
+  // Of squares of n independent normal numbers the mean has a relative deviation of sqrt(2/n).
+  constexpr double firsts = variables * count, laters = firsts * (times - 1);
+  EXPECT_NEAR(first / count / expected_first, 1, 5 * std::sqrt(2 * variables / firsts));
+  EXPECT_NEAR(later / (count * (times - 1)) / expected_later, 1, 5 * std::sqrt(2 * variables / laters));
+  EXPECT_NEAR(squares / (firsts * times), 1, 5 * std::sqrt(2 * times / firsts)) << "values of a sample go together";
+  EXPECT_NEAR(series_error(variables, times), (expected_first + (times - 1) * expected_later) / (variables * times),
+              1e-12);
+  EXPECT_EQ(exact_floor(micro_custom_series(), 7), series_error(16, 7));
+  source.fill(Split::held_out, 0, shape, held_out.data(), targets.data(), 1);
+  EXPECT_NE(series, held_out);
+  // A sample does not depend on the batch, and is rounded to the precision.
+  std::vector<bf16> rounded(times * variables);
+  source.fill(Split::training, 3, {nullptr, DType::bf16, {1, times, variables}}, rounded.data(), targets.data(), 1);
+  for (std::int64_t i = 0; i < times * variables; ++i)
+    EXPECT_EQ(rounded[static_cast<std::size_t>(i)].bits, to_bf16(series[at(3, 0, i)]).bits);
+}
+
+TEST(CustomOfValues, EvaluatesByTheSameLossAndHasNoRightAnswers) {
+  for (const NetworkDescription& network : {micro_custom_restored(), micro_custom_series(), micro_custom_measured()}) {
+    const auto reference = reference_device();
+    Trainer trainer(*reference, micro_config(network));
+    const EvaluationResult before = trainer.evaluate(0);
+    EXPECT_EQ(before.correct, 0) << network.name;
+    EXPECT_EQ(before.predictions,
+              SyntheticData::targets_shape(network, network.default_micro_batch, network.default_seq_len).count());
+    EXPECT_GT(before.loss, 0.1) << "of targets whose squares are one half or one on average";
+    EXPECT_LT(before.loss, 10);
+  }
+}
+
 TEST(CustomPieces, AreCutWhereOneValueIsReadOn) {
   const NetworkDescription of_images = micro_custom_images(), of_vectors = micro_custom_vectors();
   const auto& images = of_images.as<family::custom::CustomDescription>();
@@ -69,7 +191,8 @@ TEST(CustomPieces, AreCutWhereOneValueIsReadOn) {
 
 TEST(CustomOnTheCpu, IsTheReference) {
   TW_NEEDS_CPU();
-  for (const NetworkDescription& network : {micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()}) {
+  for (const NetworkDescription& network : {micro_custom_images(), micro_custom_vectors(), micro_custom_tokens(),
+                                            micro_custom_restored(), micro_custom_series(), micro_custom_measured()}) {
     const auto cpu = create_device("cpu", {0, 2});
     const auto reference = reference_device();
     TrainerConfig config = micro_config(network);
@@ -87,7 +210,7 @@ TEST(CustomOnTheCpu, IsTheReference) {
 
 TEST(CustomMemory, ThePlanCoversWhatTheCpuTakes) {
   TW_NEEDS_CPU();
-  for (const char* name : {"policy-network", "segmentation", "time-series"}) {
+  for (const char* name : {"forecast", "policy-network", "segmentation", "super-resolution", "time-series"}) {
     for (const int threads : {1, 3}) {
       const auto device = create_device("cpu", {0, threads});
       const TrainerConfig config = micro_config(custom_example(name));
@@ -135,11 +258,11 @@ std::string case_name(const testing::TestParamInfo<Case>& param) {
   std::ranges::replace(text, '-', '_');
   return text;
 }
-INSTANTIATE_TEST_SUITE_P(Examples, CustomLearning,
-                         testing::Combine(testing::Values("policy-network", "segmentation", "time-series"),
-                                          testing::Values(Precision::float32, Precision::bf16),
-                                          testing::Values(1, 2, 3)),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Examples, CustomLearning,
+    testing::Combine(testing::Values("forecast", "policy-network", "segmentation", "super-resolution", "time-series"),
+                     testing::Values(Precision::float32, Precision::bf16), testing::Values(1, 2, 3)),
+    case_name);
 
 }  // namespace
 }  // namespace tw::test

@@ -54,7 +54,7 @@ struct Bench {
   MicroBatch batch(bool accumulate = false) const {
     MicroBatch b;
     b.inputs = {inputs.data(), data.inputs().dtype, data.inputs().dims};
-    b.targets = {targets.data(), DType::int32, data.targets().dims};
+    b.targets = {targets.data(), data.targets().dtype, data.targets().dims};
     b.loss = {loss.data(), DType::float32, {1}};
     b.correct = {correct.data(), DType::int32, {1}};
     b.accumulate = accumulate;
@@ -128,7 +128,8 @@ std::vector<Case> cases() {
           {"resnet with pool", micro_resnet(true)},
           {"inception", micro_inception()}, {"inception with pools", micro_inception(true)},
           {"layers of images", micro_custom_images()}, {"layers of vectors", micro_custom_vectors()},
-          {"layers of tokens", micro_custom_tokens()}};
+          {"layers of tokens", micro_custom_tokens()}, {"layers of restored images", micro_custom_restored()},
+          {"layers of series", micro_custom_series()}, {"layers of measured images", micro_custom_measured()}};
 }
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "models/compute/error.hpp"
+#include "models/data/synthetic_data.hpp"
 #include "tests/models/support.hpp"
 
 namespace tw::test {
@@ -102,6 +103,15 @@ TEST(Json, NumbersReadBackAndTextIsEscaped) {
   EXPECT_EQ(json_string("a\"\\\n"), "\"a\\\"\\\\\\u000a\"");
 }
 
+// All values of a file whose tensors are float32, one behind the other.
+std::vector<float> floats(const std::string& file) {
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), 8);
+  std::vector<float> values((file.size() - 8 - header) / sizeof(float));
+  std::memcpy(values.data(), file.data() + 8 + header, values.size() * sizeof(float));
+  return values;
+}
+
 // Exports a step of two micro-batches, by one rank or by two.
 void export_by(int ranks, const std::string& folder) {
   std::vector<float*> buffers(static_cast<std::size_t>(ranks));
@@ -170,6 +180,46 @@ TEST(ExportStep, HasThePlaceOfEachMaximum) {
   EXPECT_GT(std::set<char>(places.begin(), places.end()).size(), 4u) << "maxima lie in all places of a window";
 }
 
+TEST(ExportStep, BatchesOfNumbersHaveTargets) {
+  struct Wanted {
+    NetworkDescription network;
+    const char *inputs, *targets;
+  };
+  for (const Wanted& wanted :
+       {Wanted{micro_custom_restored(), R"("images":{"dtype":"F32","shape":[3,2,6,6])",
+               R"("targets":{"dtype":"F32","shape":[3,1,12,12])"},
+        Wanted{micro_custom_measured(), R"("images":{"dtype":"F32","shape":[4,2,8,8])",
+               R"("targets":{"dtype":"F32","shape":[4,2])"},
+        Wanted{micro_custom_series(), R"("series":{"dtype":"F32","shape":[3,7,16])",
+               R"("targets":{"dtype":"F32","shape":[3,7,16])"}}) {
+    const Folder folder;
+    const auto device = reference_device();
+    const TrainerConfig config = micro_config(wanted.network);
+    Trainer(*device, config).export_step(folder.str(), {});
+    const std::string batch = read(folder / "batch.safetensors");
+    for (const char* part : {wanted.inputs, wanted.targets})
+      EXPECT_NE(batch.find(part), std::string::npos) << part << " is not in " << batch.substr(8, 300);
+    SyntheticData data(config.network, DType::float32, config.micro_batch, config.seq_len, config.seed, 1);
+    data.generate(Split::training, 0);
+    const auto* targets = data.targets().as<float>();
+    std::vector<float> values = floats(batch);
+    ASSERT_EQ(values.size(), static_cast<std::size_t>(data.inputs().count() + data.targets().count()));
+    EXPECT_TRUE(std::equal(targets, targets + data.targets().count(), values.begin() + data.inputs().count()));
+  }
+}
+
+TEST(ExportStep, GradientsOfAScaledLossAreThoseOfTheLoss) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_dlrm()}) {
+    const auto device = reference_device();
+    const auto gradients = [&](Precision precision) {
+      const Folder folder;
+      Trainer(*device, micro_config(network, precision)).export_step(folder.str(), {});
+      return floats(read(folder / "gradients.safetensors"));
+    };
+    EXPECT_LT(normalised_error(gradients(Precision::fp16), gradients(Precision::float32)), 1e-2) << network.name;
+  }
+}
+
 TEST(ExportStep, OneRankAndTwoWriteTheSameStep) {
   const Folder one, two;
   export_by(1, one.str());
@@ -189,11 +239,6 @@ TEST(ExportStep, OneRankAndTwoWriteTheSameStep) {
     std::uint64_t header = 0;
     std::memcpy(&header, a.data(), 8);
     EXPECT_EQ(a.substr(0, 8 + header), b.substr(0, 8 + header));
-    const auto floats = [header](const std::string& file) {
-      std::vector<float> values((file.size() - 8 - header) / sizeof(float));
-      std::memcpy(values.data(), file.data() + 8 + header, values.size() * sizeof(float));
-      return values;
-    };
     // The update of AdamW's first step is ±lr where a gradient is near zero: compare against the largest.
     EXPECT_LT(normalised_error(floats(a), floats(b)), name[0] == 'g' ? 1e-6 : 1e-4) << name;
   }

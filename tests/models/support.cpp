@@ -158,6 +158,49 @@ NetworkDescription micro_custom_tokens() {
     ]})");
 }
 
+NetworkDescription micro_custom_restored() {
+  return described_network("custom", R"({
+    "name": "micro-restored", "micro_batch": 3,
+    "input": {"kind": "restored_images", "size": 6, "channels": 2, "gratings": 4, "scale": 2},
+    "layers": [
+      {"layer": "convolution", "channels": 6, "kernel": 3, "padding": 1, "bias": true},
+      {"layer": "activation", "name": "small", "function": "tanh"},
+      {"layer": "upsample", "factor": [1, 2]},
+      {"layer": "upsample", "factor": [2, 1]},
+      {"layer": "convolution", "name": "smooth", "channels": 6, "kernel": 3, "padding": 1, "groups": 2, "bias": true},
+      {"layer": "transposed_convolution", "from": "small", "channels": 6, "kernel": 2, "stride": 2, "bias": true},
+      {"layer": "residual", "with": "smooth"},
+      {"layer": "activation", "function": "gelu"},
+      {"layer": "convolution", "channels": 1, "kernel": 1, "bias": true},
+      {"layer": "mean_squared_error", "per": "position"}
+    ]})");
+}
+
+NetworkDescription micro_custom_series() {
+  return described_network("custom", R"({
+    "name": "micro-series", "micro_batch": 3, "seq_len": 7,
+    "input": {"kind": "series", "variables": 16, "longest_sequence": 9},
+    "layers": [
+      {"layer": "linear", "name": "seen", "channels": 16},
+      {"layer": "attention", "heads": 2, "causal": true},
+      {"layer": "residual", "with": "seen"},
+      {"layer": "layer_norm"},
+      {"layer": "linear", "channels": 16},
+      {"layer": "mean_squared_error", "per": "position"}
+    ]})");
+}
+
+NetworkDescription micro_custom_measured() {
+  return described_network("custom", R"({
+    "name": "micro-measured", "micro_batch": 4,
+    "input": {"kind": "measured_images", "size": 8, "channels": 2, "gratings": 3},
+    "layers": [
+      {"layer": "flatten"},
+      {"layer": "linear", "channels": 2},
+      {"layer": "mean_squared_error", "per": "sample"}
+    ]})");
+}
+
 NetworkDescription custom_example(const std::string& name) {
   std::ostringstream text;
   text << std::ifstream(TW_SOURCE_DIR "/models/custom/examples/" + name + ".json").rdbuf();
@@ -186,11 +229,13 @@ NetworkDescription micro_inception(bool pools) {
 std::vector<NetworkDescription> micro_networks() {
   return {micro_gpt2(),        micro_llama(),        micro_llama(false),
           micro_bert(),        micro_dlrm(),         micro_resnet(true), micro_inception(),
-          micro_custom_images(), micro_custom_vectors(), micro_custom_tokens()};
+          micro_custom_images(), micro_custom_vectors(), micro_custom_tokens(),
+          micro_custom_restored(), micro_custom_series()};
 }
 
 bool rows_fit_fp8(const NetworkDescription& network) {
-  return network.name != micro_custom_images().name && network.name != micro_custom_vectors().name;
+  return network.name != micro_custom_images().name && network.name != micro_custom_vectors().name &&
+         network.name != micro_custom_measured().name;
 }
 
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {

@@ -34,6 +34,11 @@ models::NetworkDescription micro_custom_images();
 models::NetworkDescription micro_custom_vectors();
 /// Likewise: tokens, each layer of sequences.
 models::NetworkDescription micro_custom_tokens();
+/// Likewise: 6×6 images to be restored twice as large, upsampling, convolutions of each kind with biases.
+models::NetworkDescription micro_custom_restored();
+/// Likewise: series of 16 variables. And measured images, by one linear layer.
+models::NetworkDescription micro_custom_series();
+models::NetworkDescription micro_custom_measured();
 /// Of models/custom/examples, by its file's name without ".json".
 models::NetworkDescription custom_example(const std::string& name);
 /// A module of each kind, a 32nd of the published channels; 17×17 images, or 55×55 and both pools of the stem.

@@ -64,6 +64,9 @@ constexpr Row table[] = {
     {Op::interaction_forward, 2e-6, 0},
     {Op::interaction_backward, 2e-6, 0},
     {Op::binary_cross_entropy, 5e-7, 0},
+    {Op::mean_squared_error, 5e-7, 0},
+    {Op::add_bias, 0, 0},  // a sum of two
+    {Op::bias_backward, 2e-6, 0},
     {Op::activation_forward, 5e-7, 0},   // erf is good to 4e-7
     {Op::activation_backward, 5e-7, 0},  // and so is the exponential
     {Op::add, 0, 0},

@@ -97,8 +97,6 @@ std::string why_unsupported(const Point& point, const models::Device& device) {
   if (const std::string why = models::why_no_fp8(point.network);
       models::math(precision) == models::Math::fp8 && !why.empty())
     return why + ": choose bf16";
-  if (const std::string why = models::why_no_fp16(point.network); models::scales_loss(precision) && !why.empty())
-    return why + ": choose bf16";
   using Kind = models::Product::Kind;
   for (const auto& [product, op] : {std::pair(Kind::linear, models::Op::linear_forward),
                                     std::pair(Kind::convolution, models::Op::convolution_forward)})

@@ -146,6 +146,7 @@ class CpuDevice final : public Device {
   TW_KERNEL(interaction_forward, InteractionForward, y)
   TW_KERNEL(interaction_backward, InteractionBackward, dy)
   TW_KERNEL(binary_cross_entropy, BinaryCrossEntropy, logits)
+  TW_KERNEL(add_bias, AddBias, x)
   TW_KERNEL(activation_forward, ActivationForward, x)
   TW_KERNEL(activation_backward, ActivationBackward, x)
   TW_KERNEL(max_pool_forward, MaxPoolForward, x)
@@ -172,6 +173,14 @@ class CpuDevice final : public Device {
   }
   void do_batch_norm_backward(Stream&, const BatchNormBackward& args) override {
     kernels().batch_norm_backward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
+  }
+  void do_mean_squared_error(Stream&, const MeanSquaredError& args) override {
+    kernels().mean_squared_error(threads(), args.predictions.dtype, args, sums_.data());
+  }
+  void do_bias_backward(Stream&, const BiasBackward& args) override {
+    const Index channels = args.d_bias.count();
+    kernels().column_sums(threads(), args.dy.dtype, args.dy.data, args.dy.count() / channels, channels, 1.0f,
+                          args.d_bias.as<float>(), args.accumulate, static_cast<double*>(norm_scratch(channels)));
   }
   void do_add(Stream&, const Add& args) override {
     kernels().add(threads(), args.y.dtype, args.a.data, args.b.data, args.y.data, args.y.count());

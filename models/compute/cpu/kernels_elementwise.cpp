@@ -230,6 +230,62 @@ void scatter_rows(int threads, DType dtype, const ScatterRows& args) {
 
 namespace {
 
+template <class T>
+TW_LOOP void add_bias_loop(const T* x, const T* bias, T* y, Index channels) {
+  TW_SIMD
+  for (Index c = 0; c < channels; ++c) store(y + c, to_float(x[c]) + to_float(bias[c]));
+}
+
+template <class T>
+TW_LOOP double squared_errors(const T* predictions, const float* targets, Index count) {
+  double sum = 0;
+  TW_SIMD_SUM(sum)
+  for (Index i = 0; i < count; ++i) {
+    const double error = static_cast<double>(to_float(predictions[i]) - targets[i]);
+    sum += error * error;
+  }
+  return sum;
+}
+template <class T>
+TW_LOOP void squared_error_gradients(const T* predictions, const float* targets, float factor, T* d, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(d + i, factor * (to_float(predictions[i]) - targets[i]));
+}
+
+}  // namespace
+
+void add_bias(int threads, DType dtype, const AddBias& args) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index channels = args.bias.count();
+    in_shares(threads, args.x.count(), args.x.count() / channels, 1, [&](Range range) {
+      for (Index row = range.begin * channels; row < range.end * channels; row += channels)
+        add_bias_loop(args.x.as<T>() + row, args.bias.as<T>(), args.y.as<T>() + row, channels);
+    });
+  });
+}
+
+void mean_squared_error(int threads, DType dtype, const MeanSquaredError& args, double* partials) {
+  with_type(dtype, [&]<class T>(T*) {
+    const Index count = args.predictions.count();
+    const float scale = args.scalars != nullptr ? args.scalars->loss_scale : 1.0f;
+    const float factor = 2.0f * scale / static_cast<float>(count);
+    const int slices = threads <= 1 || count <= serial_elements ? 1 : threads;
+    in_slices(slices, count, count, 1, [&](int slice, Range range) {
+      const T* predictions = args.predictions.as<T>() + range.begin;
+      const float* targets = args.targets.as<float>() + range.begin;
+      partials[slice] = squared_errors(predictions, targets, range.end - range.begin);
+      if (args.d_predictions)
+        squared_error_gradients(predictions, targets, factor, args.d_predictions.as<T>() + range.begin,
+                                range.end - range.begin);
+    });
+    double sum = 0;
+    for (int slice = 0; slice < slices; ++slice) sum += partials[slice];
+    *args.loss.as<float>() = static_cast<float>(sum / static_cast<double>(count));
+  });
+}
+
+namespace {
+
 /// sums[0, width) += Σ over rows of x[r, 0 … width); few columns, so that the sums stay in the first-level cache.
 template <class T>
 TW_LOOP void add_columns(const T* x, Index rows, Index ld, Index width, double* sums) {

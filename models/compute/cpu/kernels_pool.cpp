@@ -154,10 +154,11 @@ void average_pool_forward(int threads, DType dtype, const AveragePoolForward& ar
       const Axis rows(args.kernel.height, args.stride.height, args.padding.height, args.y.dims[1]);
       const Axis columns(args.kernel.width, args.stride.width, args.padding.width, args.y.dims[2]);
       const Index in_height = args.x.dims[1], in_width = args.x.dims[2];
+      const float factor = args.sum ? 1.0f : 1.0f / static_cast<float>(args.kernel.area());
       sum_pixels(
           threads, args.x.as<T>(), in_height, in_width, args.y.as<T>(), args.y.dims[0], args.y.dims[1], args.y.dims[2],
-          args.y.dims[3], 1.0f / static_cast<float>(args.kernel.area()),
-          [&](Index oh) { return rows.inside(oh, in_height); }, [&](Index ow) { return columns.inside(ow, in_width); });
+          args.y.dims[3], factor, [&](Index oh) { return rows.inside(oh, in_height); },
+          [&](Index ow) { return columns.inside(ow, in_width); });
       return;
     }
     const Index batch = args.x.dims[0], pixels = args.x.dims[1] * args.x.dims[2], channels = args.x.dims[3];
@@ -186,10 +187,11 @@ void average_pool_backward(int threads, DType dtype, const AveragePoolBackward& 
     if (args.kernel != 0) {
       const Axis rows(args.kernel.height, args.stride.height, args.padding.height, args.dy.dims[1]);
       const Axis columns(args.kernel.width, args.stride.width, args.padding.width, args.dy.dims[2]);
+      const float factor = args.sum ? 1.0f : 1.0f / static_cast<float>(args.kernel.area());
       sum_pixels(
           threads, args.dy.as<T>(), args.dy.dims[1], args.dy.dims[2], args.dx.as<T>(), args.dx.dims[0], args.dx.dims[1],
-          args.dx.dims[2], args.dx.dims[3], 1.0f / static_cast<float>(args.kernel.area()),
-          [&](Index h) { return rows.windows(h); }, [&](Index w) { return columns.windows(w); });
+          args.dx.dims[2], args.dx.dims[3], factor, [&](Index h) { return rows.windows(h); },
+          [&](Index w) { return columns.windows(w); });
       return;
     }
     const Index batch = args.dx.dims[0], pixels = args.dx.dims[1] * args.dx.dims[2], channels = args.dx.dims[3];

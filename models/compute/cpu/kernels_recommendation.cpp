@@ -1,5 +1,6 @@
 // Embedding bags, interaction of features, binary cross-entropy.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "models/compute/cpu/kernel_support.hpp"
@@ -36,6 +37,14 @@ TW_LOOP float dot(const float* a, const float* b, Index count) {
 TW_LOOP void add_scaled(const float* x, float factor, float* y, Index count) {
   TW_SIMD
   for (Index c = 0; c < count; ++c) y[c] += factor * x[c];
+}
+
+template <class T>
+TW_LOOP int count_non_finite(const T* x, Index count) {
+  int found = 0;
+  TW_SIMD_SUM(found)
+  for (Index c = 0; c < count; ++c) found += std::fabs(to_float(x[c])) <= std::numeric_limits<float>::max() ? 0 : 1;
+  return found;
 }
 
 /// The features of one sample as float32, (features + 1, width).
@@ -148,12 +157,15 @@ void interaction_backward(int threads, DType dtype, const InteractionBackward& a
             add_scaled(z.data() + a * width, *pair, dz.data() + b * width, width);
           }
         }
-        narrow_row(dz.data(), args.d_dense.as<T>() + i * width, width);
+        int non_finite = 0;
         for (Index f = 0; f < features; ++f) {
           const Index shard = places[f] / slots, slot = places[f] % slots;
-          narrow_row(dz.data() + (f + 1) * width, args.d_bags.as<T>() + ((shard * batch + i) * slots + slot) * width,
-                     width);
+          T* d_bag = args.d_bags.as<T>() + ((shard * batch + i) * slots + slot) * width;
+          narrow_row(dz.data() + (f + 1) * width, d_bag, width);
+          non_finite += count_non_finite(d_bag, width);
         }
+        if (non_finite > 0) std::fill_n(dz.data(), width, std::numeric_limits<float>::quiet_NaN());
+        narrow_row(dz.data(), args.d_dense.as<T>() + i * width, width);
       }
     });
   });
@@ -165,13 +177,15 @@ void binary_cross_entropy(int, DType dtype, const BinaryCrossEntropy& args) {
     const Index rows = args.logits.count();
     const T* logits = args.logits.as<T>();
     const std::int32_t* targets = args.targets.as<std::int32_t>();
+    const float scale = args.scalars != nullptr ? args.scalars->loss_scale : 1.0f;
     double loss = 0;
     std::int32_t correct = 0;
     for (Index i = 0; i < rows; ++i) {
       const float z = to_float(logits[i]), target = static_cast<float>(targets[i]);
       loss += static_cast<double>(formula::binary_cross_entropy(z, target));
       correct += (z > 0) == (targets[i] == 1) ? 1 : 0;
-      if (args.d_logits) store(args.d_logits.as<T>() + i, (formula::sigmoid(z) - target) / static_cast<float>(rows));
+      if (args.d_logits)
+        store(args.d_logits.as<T>() + i, (formula::sigmoid(z) - target) / static_cast<float>(rows) * scale);
     }
     *args.loss.as<float>() = static_cast<float>(loss / static_cast<double>(rows));
     if (args.correct) *args.correct.as<std::int32_t>() = correct;

@@ -153,6 +153,35 @@ void ReferenceDevice::do_activation_backward(Stream&, const ActivationBackward& 
   store(args.dx, dx);
 }
 
+void ReferenceDevice::do_mean_squared_error(Stream&, const MeanSquaredError& args) {
+  const Values predictions = load(args.predictions), targets = load(args.targets);
+  const auto count = static_cast<double>(predictions.size());
+  const double scale = args.scalars != nullptr ? static_cast<double>(args.scalars->loss_scale) : 1.0;
+  Values d(predictions.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    const double error = predictions[i] - targets[i];
+    sum += error * error;
+    d[i] = 2 * error / count * scale;
+  }
+  store(args.loss, {sum / count});
+  if (args.d_predictions) store(args.d_predictions, d);
+}
+
+void ReferenceDevice::do_add_bias(Stream&, const AddBias& args) {
+  Values y = load(args.x);
+  const Values bias = load(args.bias);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += bias[i % bias.size()];
+  store(args.y, y);
+}
+
+void ReferenceDevice::do_bias_backward(Stream&, const BiasBackward& args) {
+  const Values dy = load(args.dy);
+  Values d_bias(static_cast<std::size_t>(args.d_bias.count()), 0.0);
+  for (std::size_t i = 0; i < dy.size(); ++i) d_bias[i % d_bias.size()] += dy[i];
+  store_gradient(args.d_bias, d_bias, args.accumulate);
+}
+
 void ReferenceDevice::do_add(Stream&, const Add& args) {
   Values sum = load(args.a);
   const Values b = load(args.b);

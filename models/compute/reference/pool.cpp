@@ -75,7 +75,8 @@ void ReferenceDevice::do_average_pool_forward(Stream&, const AveragePoolForward&
     Values sums(static_cast<std::size_t>(args.y.count()), 0.0);
     for_each_in_windows(args.x.dims, args.y.dims, args,
                         [&](std::int64_t to, std::int64_t from) { sums[to] += x[from]; });
-    for (double& value : sums) value /= args.kernel.area();
+    if (!args.sum)
+      for (double& value : sums) value /= args.kernel.area();
     store(args.y, sums);
     return;
   }
@@ -94,8 +95,9 @@ void ReferenceDevice::do_average_pool_backward(Stream&, const AveragePoolBackwar
   const Values dy = load(args.dy);
   Values dx(static_cast<std::size_t>(args.dx.count()), 0.0);
   if (args.kernel != 0) {
+    const auto divisor = static_cast<double>(args.sum ? 1 : args.kernel.area());
     for_each_in_windows(args.dx.dims, args.dy.dims, args,
-                        [&](std::int64_t from, std::int64_t to) { dx[to] += dy[from] / args.kernel.area(); });
+                        [&](std::int64_t from, std::int64_t to) { dx[to] += dy[from] / divisor; });
     store(args.dx, dx);
     return;
   }

@@ -1,4 +1,6 @@
 // Embedding bags, interaction of features, binary cross-entropy.
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "models/compute/error.hpp"
@@ -126,8 +128,12 @@ void ReferenceDevice::do_interaction_backward(Stream&, const InteractionBackward
       }
     }
     std::copy(d.begin(), d.begin() + width, d_dense.begin() + i * width);
-    for (std::int64_t f = 1; f <= features; ++f)
-      store(args.d_bags.slice(z.bag(i, f), {width}), Values(d.begin() + f * width, d.begin() + (f + 1) * width));
+    for (std::int64_t f = 1; f <= features; ++f) {
+      const Tensor d_bag = args.d_bags.slice(z.bag(i, f), {width});
+      store(d_bag, Values(d.begin() + f * width, d.begin() + (f + 1) * width));
+      for (const double value : load(d_bag))  // as stored
+        if (!std::isfinite(value)) std::fill_n(d_dense.begin() + i * width, width, std::nan(""));
+    }
   }
   store(args.d_dense, d_dense);
 }
@@ -135,6 +141,7 @@ void ReferenceDevice::do_interaction_backward(Stream&, const InteractionBackward
 void ReferenceDevice::do_binary_cross_entropy(Stream&, const BinaryCrossEntropy& args) {
   const Values logits = load(args.logits);
   const auto rows = static_cast<double>(logits.size());
+  const double scale = args.scalars != nullptr ? static_cast<double>(args.scalars->loss_scale) : 1.0;
   Values d_logits(logits.size());
   double loss = 0;
   std::int32_t correct = 0;
@@ -145,7 +152,7 @@ void ReferenceDevice::do_binary_cross_entropy(Stream&, const BinaryCrossEntropy&
                                       " in row " + std::to_string(i));
     loss += formula::binary_cross_entropy<double>(logits[i], target);
     correct += (logits[i] > 0) == (target == 1) ? 1 : 0;
-    d_logits[i] = (formula::sigmoid(logits[i]) - target) / rows;
+    d_logits[i] = (formula::sigmoid(logits[i]) - target) / rows * scale;
   }
   store(args.loss, {loss / rows});
   if (args.correct) *args.correct.as<std::int32_t>() = correct;

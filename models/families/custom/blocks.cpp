@@ -137,7 +137,7 @@ class Piece final : public Block {
     node.output_name = (is_relu ? "relu." : "") + o.name;
     for (const int from : o.inputs) node.inputs.push_back(from < first ? -1 : from - first);
     input_dims_ = place == first ? batch_.dims(network.in(o)) : input_dims_;
-    if (o.kind != Kind::loss) node.dims = batch_.dims(o.out);
+    if (!o.is_loss()) node.dims = batch_.dims(o.out);
     if (!o.is_view()) {
       node.work = make_work(network, place, batch_);
       node.first_saved = saved_count_, node.first_parameter = parameter_count_;

@@ -58,9 +58,11 @@ class CustomShape final : public ShapeOf<CustomDescription> {
 
   OptimizerConfig default_optimizer(std::int64_t) const override { return d.optimizer; }
   std::string summary() const override {
-    const std::string of = d.data.kind == DataKind::tokens
-                               ? "vocabulary " + std::to_string(d.data.vocabulary)
-                               : d.input.str() + " images, " + std::to_string(d.data.classes) + " classes";
+    const std::string of = d.data.kind == DataKind::tokens ? "vocabulary " + std::to_string(d.data.vocabulary)
+                           : d.data.kind == DataKind::series
+                               ? std::to_string(d.data.variables) + " variables"
+                               : d.input.str() + " images, " + std::to_string(d.data.classes) +
+                                     (has_values(d.data.kind) ? " gratings" : " classes");
     return d.name + ": " + std::to_string(d.operations.size()) + " operations, " + of;
   }
   std::vector<Fact> sizes() const override { return {{"layers_json", d.json}}; }
@@ -143,7 +145,7 @@ std::int64_t count_parameters(const CustomDescription& network, const Operation&
       return in * out + bias;
     case Kind::convolution:
     case Kind::transposed_convolution:
-      return o.kernel.area() * (in / o.groups) * out;
+      return o.kernel.area() * (in / o.groups) * out + bias;
     case Kind::batch_norm:
     case Kind::layer_norm:
       return 2 * out;

@@ -26,13 +26,14 @@ struct Extent {
 constexpr int network_input = -1;
 
 /// One step of the network. Operation i reads what earlier ones make. A layer of the file is one of them, attention
-/// three.
+/// three. The kernel of an upsampling is its factor.
 struct Operation {
   enum class Kind {
     embedding,
     linear,
     convolution,
     transposed_convolution,
+    upsample,
     batch_norm,
     layer_norm,
     rms_norm,
@@ -45,7 +46,8 @@ struct Operation {
     attention,
     add,
     concatenation,
-    loss
+    loss,
+    squared_error
   };
   enum class Function { relu, gelu, tanh };
   Kind kind = Kind::linear;
@@ -61,6 +63,7 @@ struct Operation {
   float epsilon = 1e-5f, label_smoothing = 0;
   std::int64_t rows = 0, positions = 0;  ///< embedding: of its tables; 0 positions: none
   bool is_view() const { return kind == Kind::flatten; }
+  bool is_loss() const { return kind == Kind::loss || kind == Kind::squared_error; }
 };
 
 struct CustomDescription {

@@ -127,9 +127,27 @@ const std::vector<Key>& input_keys(const std::string& kind) {
                                           whole("channels", 1, 16, true), whole("classes", 2, most_channels, true)};
   static const std::vector<Key> tokens = {word("kind"), whole("vocabulary", 4, most_vocabulary, true),
                                           whole("longest_sequence", 1, most_tokens, true)};
-  const std::vector<std::string> known = {"images", "segmented_images", "tokens"};
-  if (std::ranges::count(known, kind) == 0) unknown("layers-value", "/input/kind", "unknown kind", kind, known);
-  return kind == "tokens" ? tokens : images;
+  static const std::vector<Key> measured = {word("kind"), whole("size", 3, most_size, true),
+                                            whole("channels", 1, 16, true), whole("gratings", 1, most_channels, true)};
+  static const std::vector<Key> restored = [] {
+    std::vector<Key> keys = measured;
+    keys.push_back(whole("scale", 1, 16, false));
+    return keys;
+  }();
+  static const std::vector<Key> series = {word("kind"), whole("variables", 1, most_channels, true),
+                                          whole("longest_sequence", 1, most_tokens, true)};
+  const std::vector<std::pair<std::string, const std::vector<Key>*>> all = {{"images", &images},
+                                                                            {"segmented_images", &images},
+                                                                            {"restored_images", &restored},
+                                                                            {"measured_images", &measured},
+                                                                            {"series", &series},
+                                                                            {"tokens", &tokens}};
+  std::vector<std::string> known;
+  for (const auto& [name, keys] : all) {
+    if (name == kind) return *keys;
+    known.push_back(name);
+  }
+  unknown("layers-value", "/input/kind", "unknown kind", kind, known);
 }
 
 const std::vector<Key>& optimizer_keys() {
@@ -147,8 +165,9 @@ const std::vector<LayerKind>& layer_kinds() {
       layer("embedding", Kind::embedding, {channels, flag("positions")}),
       layer("linear", Kind::linear, {channels, flag("bias")}),
       layer("convolution", Kind::convolution,
-            {channels, kernel, stride, padding, whole("groups", 1, most_channels, false)}),
-      layer("transposed_convolution", Kind::transposed_convolution, {channels, kernel, stride, padding}),
+            {channels, kernel, stride, padding, whole("groups", 1, most_channels, false), flag("bias")}),
+      layer("transposed_convolution", Kind::transposed_convolution, {channels, kernel, stride, padding, flag("bias")}),
+      layer("upsample", Kind::upsample, {per_axis("factor", 1, 64, true)}),
       layer("batch_norm", Kind::batch_norm, {epsilon, flag("relu")}),
       layer("layer_norm", Kind::layer_norm, {epsilon}),
       layer("rms_norm", Kind::rms_norm, {epsilon}),
@@ -162,8 +181,8 @@ const std::vector<LayerKind>& layer_kinds() {
             {whole("heads", 1, 1024, true), whole("kv_heads", 1, 1024, false), flag("causal"), flag("bias")}),
       layer("residual", Kind::add, {with}),
       layer("concatenation", Kind::concatenation, {{"with", Type::words, true}}),
-      layer("loss", Kind::loss,
-            {word("per", {"sample", "position"}), flag("bias"), real("label_smoothing", 0, 0.999)})};
+      layer("loss", Kind::loss, {word("per", {"sample", "position"}), flag("bias"), real("label_smoothing", 0, 0.999)}),
+      layer("mean_squared_error", Kind::squared_error, {word("per", {"sample", "position"})})};
   return kinds;
 }
 

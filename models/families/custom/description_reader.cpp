@@ -45,9 +45,10 @@ class Reader {
       throw LayersFault("layers-too-large", "/layers", "too many layers (maximum " + number(most_layers) + ")");
     read_input(json.at("input"));
     d_.micro_batch = file.whole("micro_batch", 1);
-    if (file.has("seq_len") && d_.data.kind != DataKind::tokens)
+    const bool has_sequence = d_.data.longest_sequence > 0;
+    if (file.has("seq_len") && !has_sequence)
       throw LayersFault("layers-value", "/seq_len", "does not apply to images: leave it out");
-    if (d_.data.kind == DataKind::tokens) {
+    if (has_sequence) {
       d_.seq_len = file.whole("seq_len", d_.data.longest_sequence);
       if (d_.seq_len > d_.data.longest_sequence)
         throw LayersFault(
@@ -69,15 +70,26 @@ class Reader {
       d_.data.longest_sequence = input.whole("longest_sequence", 0);
       return;
     }
-    d_.data.kind = kind == "images" ? DataKind::images : DataKind::segmented_images;
+    if (kind == "series") {
+      d_.data.kind = DataKind::series;
+      d_.data.variables = input.whole("variables", 0);
+      d_.data.longest_sequence = input.whole("longest_sequence", 0);
+      d_.input = {Extent::Kind::sequence, 1, 1, d_.data.variables};
+      return;
+    }
+    for (const DataKind one :
+         {DataKind::images, DataKind::segmented_images, DataKind::restored_images, DataKind::measured_images})
+      if (kind == to_string(one)) d_.data.kind = one;
+    const char* const classes = has_values(d_.data.kind) ? "gratings" : "classes";
     d_.data.image_size = static_cast<int>(input.whole("size", 0));
     d_.data.image_channels = static_cast<int>(input.whole("channels", 0));
-    d_.data.classes = input.whole("classes", 0);
+    d_.data.classes = input.whole(classes, 0);
+    d_.data.scale = static_cast<int>(input.whole("scale", 1));
     const std::int64_t limit = (d_.data.image_size - 1) / 2, gratings = limit + limit * (2 * limit + 1);
     if (d_.data.classes > gratings)
-      throw LayersFault("layers-value", "/input/classes",
-                        "the synthetic images of this size have at most " + number(gratings) + " classes, not " +
-                            number(d_.data.classes));
+      throw LayersFault("layers-value", std::string("/input/") + classes,
+                        "the synthetic images of this size have at most " + number(gratings) + " " + classes +
+                            ", not " + number(d_.data.classes));
     d_.input = {Extent::Kind::image, d_.data.image_size, d_.data.image_size, d_.data.image_channels};
   }
 
@@ -150,8 +162,8 @@ class Reader {
     o.pointer = pointer;
     if (has_loss_)
       throw LayersFault("layers-loss", pointer,
-                        o.kind == Kind::loss ? "a second loss: a network has one, as its last layer"
-                                             : "behind the loss: the loss must be the last layer");
+                        o.is_loss() ? "a second loss: a network has one, as its last layer"
+                                    : "behind the loss: the loss must be the last layer");
     o.inputs.push_back(layer.has("from") ? find(layer.word("from"), index, pointer + "/from")
                        : index == 0      ? network_input
                                          : results_.at(index - 1));
@@ -168,7 +180,9 @@ class Reader {
       add(with_extents(layer, std::move(o)));
     results_.push_back(static_cast<int>(d_.operations.size()) - 1);
     if (!has_loss_ && is_last)
-      throw LayersFault("layers-loss", pointer, "the last layer is no loss: add {\"layer\": \"loss\", …} behind it");
+      throw LayersFault("layers-loss", pointer,
+                        std::string("the last layer is no loss: add {\"layer\": \"") +
+                            (has_values(d_.data.kind) ? "mean_squared_error" : "loss") + "\", …} behind it");
   }
   static bool is_input(const Operation& o) { return std::ranges::count(o.inputs, network_input) > 0; }
 
@@ -177,7 +191,8 @@ class Reader {
     o.out = in;
     switch (o.kind) {
       case Kind::embedding:
-        if (d_.data.kind != DataKind::tokens) bad_shape(o, "an embedding reads tokens, and the input is images");
+        if (d_.data.kind != DataKind::tokens)
+          bad_shape(o, std::string("an embedding reads tokens, and the input is ") + to_string(d_.data.kind));
         o.rows = d_.data.vocabulary;
         o.positions = layer.flag("positions", false) ? d_.data.longest_sequence : 0;
         o.out = {Extent::Kind::sequence, 1, 1, layer.whole("channels", 0)};
@@ -191,6 +206,11 @@ class Reader {
       case Kind::max_pool:
       case Kind::average_pool:
         set_window(layer, o, in);
+        break;
+      case Kind::upsample:
+        need_image(o, in);
+        o.kernel = layer.per_axis("factor", {});
+        o.out.height *= o.kernel.height, o.out.width *= o.kernel.width;
         break;
       case Kind::batch_norm:
         o.relu = layer.flag("relu", false);
@@ -236,6 +256,9 @@ class Reader {
       case Kind::loss:
         set_loss(layer, o, in);
         break;
+      case Kind::squared_error:
+        set_squared_error(layer, o, in);
+        break;
       case Kind::attention:
         break;
     }
@@ -259,6 +282,7 @@ class Reader {
     o.stride = layer.per_axis("stride", is_pool ? o.kernel : PerAxis(1));
     o.padding = layer.per_axis("padding", PerAxis(0));
     if (!is_pool) o.out.channels = layer.whole("channels", 0);
+    o.bias = layer.flag("bias", false);
     o.groups = static_cast<int>(layer.whole("groups", 1));
     if (in.channels % o.groups != 0 || o.out.channels % o.groups != 0)
       bad_shape(o,
@@ -288,14 +312,36 @@ class Reader {
     return (size + 2 * padding - kernel) / stride + 1;
   }
 
-  void set_loss(const Values& layer, Operation& o, const Extent& in) {
+  /// Whether the loss is for each sample, as its targets must be.
+  bool check_per(const Values& layer, const Operation& o, bool has_sample_targets, const std::string& what) {
     has_loss_ = true;
-    const bool is_per_sample = layer.word("per") == "sample", has_sample_labels = d_.data.kind == DataKind::images;
-    if (is_per_sample != has_sample_labels)
+    const bool is_per_sample = layer.word("per") == "sample";
+    if (is_per_sample != has_sample_targets)
       bad_shape(o,
-                std::string("samples of kind ") + to_string(d_.data.kind) + " have a label for each " +
-                    (has_sample_labels ? "sample: use \"sample\"" : "position: use \"position\""),
+                std::string("samples of kind ") + to_string(d_.data.kind) + " have " + what + " for each " +
+                    (has_sample_targets ? "sample: use \"sample\"" : "position: use \"position\""),
                 "/per");
+    return is_per_sample;
+  }
+
+  void set_squared_error(const Values& layer, Operation& o, const Extent& in) {
+    const DataDescription& data = d_.data;
+    if (!has_values(data.kind))
+      bad_shape(o, std::string("the targets of ") + to_string(data.kind) + " are labels: use loss", "/layer");
+    const bool is_per_sample = check_per(layer, o, data.kind == DataKind::measured_images, "numbers");
+    const std::int64_t size = std::int64_t{data.image_size} * data.scale;
+    const Extent wanted = is_per_sample                   ? Extent{Extent::Kind::vector, 1, 1, measured_values}
+                          : data.kind == DataKind::series ? d_.input
+                                                          : Extent{Extent::Kind::image, size, size, 1};
+    if (in != wanted)
+      bad_shape(o, "the targets are " + wanted.str() + ", and it reads " + in.str() + ": the extents must be equal");
+  }
+
+  void set_loss(const Values& layer, Operation& o, const Extent& in) {
+    if (has_values(d_.data.kind))
+      bad_shape(o, std::string("the targets of ") + to_string(d_.data.kind) + " are numbers: use mean_squared_error",
+                "/layer");
+    const bool is_per_sample = check_per(layer, o, d_.data.kind == DataKind::images, "a label");
     if (is_per_sample && in.kind != Extent::Kind::vector)
       bad_shape(o, "a loss per sample needs a vector, not " + in.str() + ": pool or flatten in front of it");
     if (d_.data.kind == DataKind::tokens && in.kind != Extent::Kind::sequence)
@@ -361,6 +407,12 @@ class Reader {
       if (parameters > most_elements)
         throw LayersFault("layers-too-large", o.pointer, "the parameters up to here are more than 2^40");
     }
+    const auto has_product = [](const Operation& o) {
+      return o.kind == Kind::linear || o.kind == Kind::convolution || o.kind == Kind::transposed_convolution ||
+             o.kind == Kind::loss;
+    };
+    if (std::ranges::none_of(d_.operations, has_product))
+      throw LayersFault("layers-value", "/layers", "no layer is a product: add a linear or a convolution layer");
     for (std::size_t i = 0; i + 1 < used.size(); ++i)
       if (!used[i])
         throw LayersFault("layers-unused", d_.operations[i].pointer,

@@ -113,7 +113,8 @@ class Convolution final : public Known {
     const auto inputs = static_cast<double>(in_.channels / o_.groups * o_.kernel.area());
     ParameterSpec kernel = matrix(".weight", s.weight(), std::sqrt(2 / inputs));
     kernel.export_layout = ParameterSpec::Export::nhwc_to_nchw;
-    return {kernel};
+    if (!o_.bias) return {kernel};
+    return {kernel, vector_of(".bias", 0)};
   }
   std::vector<NamedPlan> plans() const override { return {{"convolution", plan_}}; }
   void forward(BlockRun& run, const Values& v) override {
@@ -121,10 +122,12 @@ class Convolution final : public Known {
       plan_->forward(run.stream, {v.in[0], v.out});
     else
       plan_->backward_input(run.stream, {v.in[0], v.out});
+    if (o_.bias) device_->add_bias(run.stream, {v.out, v.out, bias(1)});
   }
   void backward(BlockRun& run, const Values& v, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
     const Tensor &x = is_plain() ? v.in[0] : d_out, &dy = is_plain() ? d_out : v.in[0];
     plan_->backward_weights(run.stream, {x, dy, gradient(0), run.accumulate});
+    if (o_.bias) device_->bias_backward(run.stream, {d_out, bias_gradient(1), run.accumulate});
     if (!d_in[0]) return;
     if (is_plain())
       plan_->backward_input(run.stream, {d_out, d_in[0]});
@@ -148,6 +151,21 @@ class Convolution final : public Known {
     plan_->bind(weight(0));
   }
   std::shared_ptr<ConvolutionPlan> plan_;
+};
+
+/// The sum over windows that neither overlap nor leave gaps, backwards.
+class Upsample final : public Known {
+ public:
+  using Known::Known;
+  void forward(BlockRun& run, const Values& v) override {
+    device_->average_pool_backward(run.stream, {v.in[0], v.out, factor(), factor(), 0, true});
+  }
+  void backward(BlockRun& run, const Values&, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
+    if (d_in[0]) device_->average_pool_forward(run.stream, {d_out, d_in[0], factor(), factor(), 0, true});
+  }
+
+ private:
+  PerAxis factor() const { return of(o_.kernel); }
 };
 
 class BatchNorm final : public Known {
@@ -359,6 +377,22 @@ class Loss final : public Known {
   std::shared_ptr<ClassifierPlan> plan_;
 };
 
+class SquaredError final : public Known {
+ public:
+  using Known::Known;
+  void forward(BlockRun& run, const Values& v) override {
+    if (!run.backward_follows) compare(run, v, {});
+  }
+  void backward(BlockRun& run, const Values& v, const Tensor&, const std::vector<Tensor>& d_in) override {
+    compare(run, v, d_in[0]);
+  }
+
+ private:
+  void compare(BlockRun& run, const Values& v, const Tensor& gradient) {
+    device_->mean_squared_error(run.stream, {v.in[0], run.targets, run.loss, gradient, run.scalars});
+  }
+};
+
 }  // namespace
 
 Dims Batch::dims(const Extent& extent) const {
@@ -392,6 +426,7 @@ std::unique_ptr<Work> make_work(const CustomDescription& network, int place, con
                                               {linear, make<Linear>},
                                               {convolution, make<Convolution>},
                                               {transposed_convolution, make<Convolution>},
+                                              {upsample, make<Upsample>},
                                               {batch_norm, make<BatchNorm>},
                                               {layer_norm, make<RowNorm>},
                                               {rms_norm, make<RowNorm>},
@@ -403,7 +438,8 @@ std::unique_ptr<Work> make_work(const CustomDescription& network, int place, con
                                               {concatenation, make<Concatenation>},
                                               {attention, make<Attention>},
                                               {add, make<AddWork>},
-                                              {loss, make<Loss>}};
+                                              {loss, make<Loss>},
+                                              {squared_error, make<SquaredError>}};
   const Operation& operation = network.operations[static_cast<std::size_t>(place)];
   return makers.at(operation.kind)(network, operation, batch);
 }

@@ -246,8 +246,8 @@ class Head final : public Block {
   void predict(BlockRun& run, const Tensor& x, bool backward) {
     linear_.forward(run, x, run.scratch[0]);
     const Tensor logits = run.scratch[0].reshaped({linear_.shape().rows});
-    device_->binary_cross_entropy(run.stream,
-                                  {logits, run.targets, run.loss, run.correct, backward ? logits : Tensor{}});
+    device_->binary_cross_entropy(
+        run.stream, {logits, run.targets, run.loss, run.correct, backward ? logits : Tensor{}, run.scalars});
   }
   Linear linear_;
   Device* device_ = nullptr;
@@ -264,7 +264,6 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
     if (d.table_rows[i] < 2)
       throw Error(Failure::usage, "table " + std::to_string(i) + " has " + std::to_string(d.table_rows[i]) +
                                       " rows, at least 2 are needed");
-  if (scales_loss(precision)) throw Error(Failure::unsupported, network.name + " in fp16: " + why_no_fp16(network));
   std::vector<std::unique_ptr<Block>> chain;
   std::int64_t in = d.dense_features;
   const auto linear = [&](const char* mlp, std::size_t index, std::int64_t out) {

@@ -67,7 +67,6 @@ std::vector<Param> cases() {
          {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
       if (precision == Precision::fp8 && !why_no_fp8(networks[i]).empty()) continue;  // of linear layers
       if (precision == Precision::fp8 && !rows_fit_fp8(networks[i])) continue;
-      if (precision == Precision::fp16 && !why_no_fp16(networks[i]).empty()) continue;  // not of tables
       all.push_back({{precision, 0, Beside::nothing}, i});
       all.push_back({{precision, 1, Beside::pieces}, i});
       if (scales_loss(precision)) all.push_back({{precision, 0, Beside::overflow}, i});

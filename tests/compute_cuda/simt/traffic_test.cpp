@@ -54,6 +54,10 @@ TEST_P(TrafficTest, OfElements) {
                [&](const ActivationForward& a) { device().activation_forward(stream(), a); });
   expect_bytes(ActivationBackward{in(rows, 1), in(rows, 2), out("dact", rows), Activation::tanh}, 0, 0,
                [&](const ActivationBackward& a) { device().activation_backward(stream(), a); });
+  expect_bytes(AddBias{in(rows, 1), out("biased", rows), in({136}, 2)}, 6 * 136 * element(), 0,  // for each row
+               [&](const AddBias& a) { device().add_bias(stream(), a); });
+  expect_bytes(MeanSquaredError{in(rows, 1), floats(rows, 2), float_out("loss", {1}), out("d_mse", rows)}, 0, 4,
+               [&](const MeanSquaredError& a) { device().mean_squared_error(stream(), a); });
   expect_bytes(SwigluForward{in({7, 272}, 1), out("swiglu", rows)}, 0, 0,
                [&](const SwigluForward& a) { device().swiglu_forward(stream(), a); });
   expect_bytes(SwigluBackward{in({7, 272}, 1), in(rows, 2), out("dswiglu", {7, 272})}, 0, 0,

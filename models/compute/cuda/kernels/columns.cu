@@ -88,4 +88,15 @@ void column_sums(cudaStream_t stream, DType dtype, const void* x, Index rows, In
   sum_columns(stream, dtype, x, rows, columns, ld, {scale, accumulate, sums, nullptr, columns}, scratch);
 }
 
+std::size_t scratch_bytes(const BiasBackward& args) {
+  const Index channels = args.d_bias.count();
+  return column_sums_scratch(args.dy.count() / channels, channels);
+}
+
+void bias_backward(cudaStream_t stream, const BiasBackward& args, void* scratch) {
+  const Index channels = args.d_bias.count();
+  column_sums(stream, args.dy.dtype, args.dy.data, args.dy.count() / channels, channels, channels, 1.0f,
+              args.d_bias.as<float>(), args.accumulate, scratch);
+}
+
 }  // namespace tw::models::cuda

@@ -1,4 +1,4 @@
-// Filling, conversion, addition, GELU and other activations.
+// Filling, conversion, addition, biases, squared errors, GELU and other activations.
 #include "models/compute/cuda/kernels/support.cuh"
 
 namespace tw::models::cuda {
@@ -84,6 +84,46 @@ struct BiasOp {
   }
 };
 
+// Squared errors: sums of each block in float64, then of all blocks, in a fixed order.
+constexpr int error_threads = occupancy::squared_errors_kernel.threads;
+
+template <class T>
+struct SquaredErrors {
+  const T* predictions;
+  const float* targets;
+  T* d_predictions;
+  float factor;  // of the gradient, without the loss scale
+  const StepScalars* scalars;
+  float* block_sums;
+
+  template <int N>
+  __device__ double at(Index i, float scaled_factor) const {
+    Floats<N> errors = load<N>(predictions + i);
+    const Floats<N> wanted = load<N>(targets + i);
+    double sum = 0;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      errors[k] -= wanted[k];
+      sum += static_cast<double>(errors[k]) * static_cast<double>(errors[k]);
+      errors[k] *= scaled_factor;
+    }
+    if (d_predictions != nullptr) store(d_predictions + i, errors);
+    return sum;
+  }
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(error_threads) squared_errors_kernel(SquaredErrors<T> a, Index packs, Index count) {
+  const float factor = a.scalars != nullptr ? a.factor * a.scalars->loss_scale : a.factor;
+  double sum[1] = {0};
+  for (Index i = first_index(); i < packs; i += index_step()) sum[0] += a.template at<N>(i * N, factor);
+  for (Index i = packs * N + first_index(); i < count; i += index_step()) sum[0] += a.template at<1>(i, factor);
+  block_sum(sum, dynamic_shared<double>());
+  if (threadIdx.x == 0) a.block_sums[blockIdx.x] = static_cast<float>(sum[0]);
+}
+
+Index error_blocks(Index count) { return std::clamp<Index>(ceil_div(count, error_threads * 16), 1, 2048); }
+
 template <class From, class To>
 void cast_from(cudaStream_t stream, const Cast& args) {
   constexpr int n = width_of<bf16>;
@@ -146,6 +186,34 @@ void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* r
     // Rows that no pack crosses.
     map<n>(stream, op, rows * columns, columns % n == 0 && aligned(bias) && aligned(residual) && aligned(y));
   });
+}
+
+void add_bias(cudaStream_t stream, const AddBias& args) {
+  const Index channels = args.bias.count();
+  bias_rows(stream, args.y.dtype, args.bias.data, args.x.data, args.y.data, args.x.count() / channels, channels);
+}
+
+std::size_t scratch_bytes(const MeanSquaredError& args) {
+  return static_cast<std::size_t>(error_blocks(args.predictions.count())) * sizeof(float);
+}
+
+void mean_squared_error(cudaStream_t stream, const MeanSquaredError& args, void* scratch) {
+  const Index count = args.predictions.count(), blocks = error_blocks(count);
+  auto* block_sums = static_cast<float*>(scratch);
+  with_type(args.predictions.dtype, [&]<class T>(T*) {
+    constexpr int n = width_of<T>;
+    const SquaredErrors<T> a{args.predictions.as<T>(),
+                             args.targets.as<float>(),
+                             args.d_predictions.as<T>(),
+                             2.0f / static_cast<float>(count),
+                             args.scalars,
+                             block_sums};
+    const Index packs = aligned<n>({args.predictions, args.targets, args.d_predictions}) ? count / n : 0;
+    launch<squared_errors_kernel<T, n>>(static_cast<unsigned>(blocks), error_threads,
+                                        error_threads / warp_size * sizeof(double), stream, a, packs, count);
+  });
+  const auto weight = static_cast<double>(blocks) / static_cast<double>(count);  // of the mean over blocks
+  classifier_totals(stream, block_sums, nullptr, blocks, static_cast<float>(weight), args.loss.as<float>(), nullptr);
 }
 
 void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count) {

@@ -13,6 +13,7 @@ constexpr int line_threads =
 struct Windows {
   int height, width, channels, out_height, out_width;
   PerAxis kernel, stride, padding;
+  float divisor = 1;  // of sums: the mean's is the number of elements
 };
 
 template <class T, int N>
@@ -99,7 +100,6 @@ template <class T, int N>
 __global__ void __launch_bounds__(line_threads) average_windows_forward_kernel(const T* x, T* y, Windows w) {
   const Index line = blockIdx.x, image = line / w.out_height;
   const int top = static_cast<int>(line % w.out_height) * w.stride.height - w.padding.height, packs = w.channels / N;
-  const float area = static_cast<float>(w.kernel.height * w.kernel.width);
   for (int i = static_cast<int>(threadIdx.x); i < w.out_width * packs; i += static_cast<int>(blockDim.x)) {
     const int column = i / packs, channel = i % packs * N, left = column * w.stride.width - w.padding.width;
     Floats<N> sum{};
@@ -114,14 +114,13 @@ __global__ void __launch_bounds__(line_threads) average_windows_forward_kernel(c
       }
     }
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum[k] /= area;
+    for (int k = 0; k < N; ++k) sum[k] /= w.divisor;
     store(y + (line * w.out_width + column) * w.channels + channel, sum);
   }
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(line_threads) average_windows_backward_kernel(const T* dy, T* dx, Windows w) {
-  const float area = static_cast<float>(w.kernel.height * w.kernel.width);
   Floats<N> sum{};
   over_windows<N>(
       w, [&] { sum = {}; },
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(line_threads) average_windows_backward_kernel(
       },
       [&](Index to) {
 #pragma unroll
-        for (int k = 0; k < N; ++k) sum[k] /= area;
+        for (int k = 0; k < N; ++k) sum[k] /= w.divisor;
         store(dx + to, sum);
       });
 }
@@ -146,6 +145,12 @@ Windows windows(const Dims& x, const Dims& y, const PerAxis& kernel, const PerAx
           kernel,
           stride,
           padding};
+}
+template <class Args>
+Windows average_windows(const Dims& x, const Dims& y, const Args& args) {
+  Windows w = windows(x, y, args.kernel, args.stride, args.padding);
+  w.divisor = args.sum ? 1.0f : static_cast<float>(args.kernel.area());
+  return w;
 }
 /// Runs a kernel with a block for each line of the pixels of `lines`, in packs of n channels.
 template <auto* kernel, class... Arguments>
@@ -216,7 +221,7 @@ void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args) {
 
 void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
   if (args.kernel != 0) {
-    const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
+    const Windows w = average_windows(args.x.dims, args.y.dims, args);
     with_packs(args.x.dtype, w.channels, {args.x.data, args.y.data}, [&]<class T, int N>() {
       launch_lines<average_windows_forward_kernel<T, N>>(stream, args.y.dims, N, args.x.as<T>(), args.y.as<T>(), w);
     });
@@ -231,7 +236,7 @@ void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
 
 void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args) {
   if (args.kernel != 0) {
-    const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
+    const Windows w = average_windows(args.dx.dims, args.dy.dims, args);
     with_packs(args.dx.dtype, w.channels, {args.dy.data, args.dx.data}, [&]<class T, int N>() {
       launch_lines<average_windows_backward_kernel<T, N>>(stream, args.dx.dims, N, args.dy.as<T>(), args.dx.as<T>(), w);
     });

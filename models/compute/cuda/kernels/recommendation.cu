@@ -167,6 +167,7 @@ __global__ void __launch_bounds__(most_threads)
   a.load_features(i, z);
   for (Index pair = threadIdx.x; pair < pairs; pair += blockDim.x) d_pairs[pair] = to_float(of_sample[a.width + pair]);
   __syncthreads();
+  bool overflows = false;  // a value of d_bags, as stored
   for (Index k = threadIdx.x; k < (a.features + 1) * a.width; k += blockDim.x) {
     const Index feature = k / a.width, column = k % a.width;
     float sum = feature == 0 ? to_float(of_sample[column]) : 0.0f;
@@ -175,11 +176,17 @@ __global__ void __launch_bounds__(most_threads)
       const Index high = other > feature ? other : feature, low = other > feature ? feature : other;
       sum += d_pairs[high * (high - 1) / 2 + low] * z[other * a.stride() + column];
     }
-    if (feature == 0)
-      d_dense[i * a.width + column] = from_float<T>(sum);
-    else
-      d_bags[a.bag(i, feature - 1) + column] = from_float<T>(sum);
+    const T stored = from_float<T>(sum);
+    if (feature == 0) {
+      d_dense[i * a.width + column] = stored;
+    } else {
+      d_bags[a.bag(i, feature - 1) + column] = stored;
+      overflows = overflows || to_float(stored) - to_float(stored) != 0.0f;  // inf − inf and NaN − NaN are NaN
+    }
   }
+  __syncthreads();  // d_dense of the sample is written
+  if (!overflows) return;
+  for (Index column = 0; column < a.width; ++column) d_dense[i * a.width + column] = from_float<T>(NAN);
 }
 
 template <class T, class Args>
@@ -209,13 +216,15 @@ struct CrossEntropyOp {
   float* row_loss;
   std::int32_t* row_correct;
   float rows;
+  const StepScalars* scalars;
   template <int N>
   __device__ void at(Index i) const {
+    const float scale = scalars != nullptr ? scalars->loss_scale : 1.0f;
     for (Index k = i; k < i + N; ++k) {
       const float z = to_float(logits[k]), target = static_cast<float>(targets[k]);
       row_loss[k] = formula::binary_cross_entropy(z, target);
       row_correct[k] = (z > 0.0f) == (targets[k] == 1) ? 1 : 0;
-      if (d_logits != nullptr) d_logits[k] = from_float<T>((formula::sigmoid(z) - target) / rows);
+      if (d_logits != nullptr) d_logits[k] = from_float<T>((formula::sigmoid(z) - target) / rows * scale);
     }
   }
 };
@@ -289,7 +298,7 @@ void binary_cross_entropy(cudaStream_t stream, const BinaryCrossEntropy& args, v
   with_type(args.logits.dtype, [&]<class T>(T*) {
     map<1>(stream,
            CrossEntropyOp<T>{args.logits.as<T>(), args.targets.as<std::int32_t>(), args.d_logits.as<T>(), row_loss,
-                             row_correct, static_cast<float>(rows)},
+                             row_correct, static_cast<float>(rows), args.scalars},
            rows, true);
   });
   classifier_totals(stream, row_loss, row_correct, rows, 1.0f, args.loss.as<float>(), args.correct.as<std::int32_t>());
