@@ -315,7 +315,7 @@ struct LinearForward {
   Tensor y;                     // T (rows, out)
   bool follows = true;          // fp8: false: rounds x under the last scale, or its own where there is none, and leaves
                                 // no trace in the scales to come (evaluation, recomputed forward)
-  Tensor x_for_weights;         // byte, shape.x_for_weights(); fp8 alone, optional: for backward_weights
+  Tensor x_for_weights{};       // byte, shape.x_for_weights(); fp8 alone, optional: for backward_weights
 };
 struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given
   Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already);
@@ -329,7 +329,7 @@ struct LinearBackwardWeights {  // dW = dyᵀ·x, db = Σ_rows dy
   Tensor d_weight;              // float32 (out, in)
   Tensor d_bias;                // float32 (out); optional
   bool accumulate = false;
-  Tensor dy_for_input;          // byte, shape.dy_for_input(); fp8 alone, optional: for backward_input
+  Tensor dy_for_input{};        // byte, shape.dy_for_input(); fp8 alone, optional: for backward_input
 };
 
 struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no dilation
