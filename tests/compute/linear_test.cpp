@@ -1,4 +1,6 @@
 // Linear layers: exact on integers, against the reference on random data, refresh.
+#include <algorithm>
+
 #include "models/compute/error.hpp"
 #include "tests/support/devices.hpp"
 
