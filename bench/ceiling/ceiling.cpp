@@ -120,6 +120,13 @@ class Measurement {
   models::Tensor view(const models::Buffer& buffer, models::Dims dims, std::int64_t offset = 0) const {
     return models::Tensor{buffer.data(), dtype_, {}}.slice(offset, dims);
   }
+  models::Tensor left(models::Dims dims) {
+    models::Tensor tensor{nullptr, models::DType::byte, dims};
+    if (dims.rank() == 0) return tensor;
+    left_.emplace_back(device_, tensor.bytes());
+    tensor.data = left_.back().data();
+    return tensor;
+  }
   models::Tensor gradient(models::Dims dims, std::int64_t offset = 0) const {
     return models::Tensor{d_weight_.data(), models::DType::float32, {}}.slice(offset, dims);
   }
@@ -167,10 +174,12 @@ class Measurement {
                   std::int64_t column_tiles, const std::string& name, models::Math math) {
     pause_();  // a plan is built by timing the ways that it has
     for (const models::Op op : linear_passes) need(op);
-    std::shared_ptr<models::LinearPlan> plan =
-        device_.plan(models::LinearShape{rows, in, out, dtype_, models::Activation::none, math});
+    const models::LinearShape shape{rows, in, out, dtype_, models::Activation::none, math};
+    std::shared_ptr<models::LinearPlan> plan = device_.plan(shape);
     plan->bind(view(weight_, {out, in}));
     plan->refresh(*stream_);
+    // In fp8 this product's rounded operands; it then has one tile.
+    const models::Tensor left_x = left(shape.x_for_weights()), left_dy = left(shape.dy_for_input());
     const auto each_tile = [=](auto&& body) {
       for (std::int64_t row = 0; row < row_tiles; ++row)
         for (std::int64_t column = 0; column < column_tiles; ++column)
@@ -180,17 +189,24 @@ class Measurement {
       pass.candidates.push_back({name, plan->description(), [=] { each_tile(run_tile); }, {}});
     };
     add(forward_, [=, this](std::int64_t x, std::int64_t y, std::int64_t) {
-      plan->forward(*stream_, {view(x_, {rows, in}, x), {}, {}, {}, view(y_, {rows, out}, y)});
+      plan->forward(*stream_, {view(x_, {rows, in}, x), {}, {}, {}, view(y_, {rows, out}, y), true, left_x});
     });
     add(backward_input_, [=, this](std::int64_t x, std::int64_t y, std::int64_t) {
-      plan->backward_input(*stream_, {view(dy_, {rows, out}, y), {}, view(dx_, {rows, in}, x)});
+      plan->backward_input(*stream_, {left_dy ? left_dy : view(dy_, {rows, out}, y), {}, view(dx_, {rows, in}, x)});
     });
     add(backward_weights_, [=, this](std::int64_t x, std::int64_t y, std::int64_t w) {
-      plan->backward_weights(*stream_,
-                             {view(x_, {rows, in}, x), view(dy_, {rows, out}, y), gradient({out, in}, w), {}});
+      plan->backward_weights(*stream_, {left_x ? left_x : view(x_, {rows, in}, x),
+                                        view(dy_, {rows, out}, y),
+                                        gradient({out, in}, w),
+                                        {},
+                                        false,
+                                        left_dy});
     });
+    if (left_x) {  // each pass is timed alone, on what the others have left
+      forward_.candidates.back().run();
+      backward_weights_.candidates.back().run();
+    }
     if (row_tiles > 1) return;
-    const models::LinearShape shape{rows, in, out, dtype_, models::Activation::none, math};
     add_library(forward_, shape, models::Op::linear_forward, column_tiles, name);
     add_library(backward_input_, shape, models::Op::linear_backward_input, column_tiles, name);
     add_library(backward_weights_, shape, models::Op::linear_backward_weights, column_tiles, name);
@@ -409,6 +425,7 @@ class Measurement {
   double budget_seconds_ = 0;
   OperandSizes sizes_;
   models::Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
+  std::vector<models::Buffer> left_;
   struct {
     std::size_t x = 0, weight = 0, d_weight = 0, y = 0;  // bytes
   } library_needs_;

@@ -80,6 +80,10 @@ std::size_t ceiling_bytes(const models::NetworkDescription& network, models::Pre
        all) {  // what plans keep packed, forward and backward; a 1×1 convolution once more as linear
     const bool twice = p.kind == models::Product::Kind::convolution && p.kernel == 1 && p.stride == 1;
     total += (twice ? 4 : 2) * bytes(operand_sizes({p}, class_padding).weight, element);
+    const models::LinearShape layer{
+        p.rows, p.in_features, p.out_features, storage(precision), models::Activation::none, math(precision)};
+    if (p.kind == models::Product::Kind::linear && !p.beside_fp8)
+      total += static_cast<std::size_t>(layer.x_for_weights().count() + layer.dy_for_input().count());
     if (p.kind != models::Product::Kind::classifier) continue;
     const std::int64_t widest = p.out_features <= widest_whole ? p.out_features : large_tile;
     head = std::max(head, bytes((p.rows + class_padding) * (widest + p.in_features + 2 * class_padding), element));

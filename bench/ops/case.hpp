@@ -22,7 +22,7 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  /// Random values in ±1; zeros for int32.
+  /// Random values in ±1; zeros for int32 and byte; no tensor without extents.
   models::Tensor tensor(models::DType dtype, models::Dims dims);
   models::Tensor float32(models::Dims dims) { return tensor(models::DType::float32, dims); }
   models::Tensor indices(models::Dims dims, std::int64_t end);  ///< int32 in [0, end)

@@ -1,3 +1,5 @@
+#include <cstddef>
+
 #include "bench/ops/case.hpp"
 
 namespace tw::bench::ops {
@@ -16,13 +18,14 @@ std::string product_name(const Product& p) {
 
 Tensor Case::tensor(DType dtype, Dims dims) {
   Tensor made{nullptr, dtype, dims};
+  if (dims.rank() == 0) return made;
   buffers_.emplace_back(device_, made.bytes());
   made.data = buffers_.back().data();
-  if (dtype != DType::int32) {
+  if (is_float(dtype)) {
     fill_random(device_, *stream_, made);
     return made;
   }
-  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(dims.count()), 0);
+  const std::vector<std::byte> zeros(made.bytes());
   device_.copy_from_host(*stream_, made.data, zeros.data(), made.bytes());
   stream_->synchronize();
   return made;

@@ -34,24 +34,32 @@ void make_linear(Case& c, LinearShape s, Op pass, Epilogue epilogue) {
       2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.out_features);
   plan->bind(weight);
   plan->refresh(c.stream());
+  // In fp8 what the passes leave for each other.
+  const Tensor left_x = c.tensor(DType::byte, s.x_for_weights()), left_dy = c.tensor(DType::byte, s.dy_for_input());
   const bool bias = has_bias(epilogue),
              residual = epilogue == Epilogue::bias_residual || epilogue == Epilogue::residual;
   if (pass == Op::linear_forward) {
     LinearForward args;
     args.x = x;
     args.y = y;
+    args.x_for_weights = left_x;
     if (bias) args.bias = c.tensor(s.dtype, {s.out_features});
     if (epilogue == Epilogue::bias_gelu) args.pre_activation = c.tensor(s.dtype, y.dims);
     if (residual) args.residual = c.tensor(s.dtype, y.dims);
     c.bytes = bytes_of({x, weight, y, args.pre_activation, args.residual});
     c.runs(plan, &LinearPlan::forward, args);
   } else if (pass == Op::linear_backward_input) {
-    LinearBackwardInput args{y, {}, x};
+    if (left_x) {
+      plan->forward(c.stream(), {x, {}, {}, {}, y, true, left_x});
+      plan->backward_weights(c.stream(), {left_x, y, c.float32(weight.dims), {}, false, left_dy});
+    }
+    LinearBackwardInput args{left_dy ? left_dy : y, {}, x};
     if (epilogue == Epilogue::bias_gelu) args.input_pre_activation = c.tensor(s.dtype, x.dims);
     c.bytes = bytes_of({x, weight, y, args.input_pre_activation});
     c.runs(plan, &LinearPlan::backward_input, args);
   } else {
-    LinearBackwardWeights args{x, y, c.float32(weight.dims), {}};
+    if (left_x) plan->forward(c.stream(), {x, {}, {}, {}, y, true, left_x});
+    LinearBackwardWeights args{left_x ? left_x : x, y, c.float32(weight.dims), {}, false, left_dy};
     if (bias) args.d_bias = c.float32({s.out_features});
     c.bytes = bytes_of({x, y, args.d_weight});
     c.runs(plan, &LinearPlan::backward_weights, args);

@@ -48,7 +48,7 @@ LeastMemory least_memory(const NetworkDescription& network, const std::string& p
     least.activations -= input_elements(network.shape->products(micro_batch, seq_len, recomputed_layers));
   // Where all layers are recomputed, the head alone is left.
   if (recomputed_layers > 0 && recomputed_layers >= layer_count(network)) least.activations = 0;
-  least.activations *= element;
+  least.activations *= precision == "fp8" ? 1 : element;  // of which backward keeps what is rounded to it
   return least;
 }
 

@@ -14,18 +14,19 @@
 
 namespace tw::models {
 
-/// Element type of a tensor, chosen at run time.
-enum class DType : std::uint8_t { float32, bf16, fp16, int32 };
+/// Element type of a tensor, chosen at run time. `byte`: what only the device that wrote it can read.
+enum class DType : std::uint8_t { float32, bf16, fp16, int32, byte };
 
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::fp16; }  ///< a float of two bytes
 constexpr bool is_float(DType dtype) { return dtype == DType::float32 || is_half(dtype); }
-constexpr std::size_t size_of(DType dtype) { return is_half(dtype) ? 2 : 4; }
+constexpr std::size_t size_of(DType dtype) { return is_half(dtype) ? 2 : dtype == DType::byte ? 1 : 4; }
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::float32: return "float32";
     case DType::bf16: return "bf16";
     case DType::fp16: return "fp16";
     case DType::int32: return "int32";
+    case DType::byte: return "byte";
   }
   return "?";
 }

@@ -326,6 +326,13 @@ struct LinearShape {            // y = act(x·Wᵀ + b) [+ residual]
   Activation activation = Activation::none;
   Math math = Math::standard;
   bool operator==(const LinearShape&) const = default;
+
+  /// In fp8 each operand is rounded once for all of the layer's products. Extents of what forward leaves of x, and
+  /// backward_weights of dy, for the product that reads it last: the elements in the layout that this product wants,
+  /// then their scale; it lies on 16 bytes. Rank 0 in other maths.
+  Dims x_for_weights() const { return left_of(in_features); }
+  Dims dy_for_input() const { return left_of(out_features); }
+  Dims left_of(std::int64_t features) const { return math == Math::fp8 ? Dims{rows * features + 16} : Dims{}; }
 };
 struct LinearForward {
   Tensor x;                     // T (rows, in)
@@ -335,18 +342,21 @@ struct LinearForward {
   Tensor y;                     // T (rows, out)
   bool follows = true;          // fp8: false: rounds x under the last scale, or its own where there is none, and leaves
                                 // no trace in the scales to come (evaluation, recomputed forward)
+  Tensor x_for_weights{};       // byte, shape.x_for_weights(); fp8 alone, optional: for backward_weights
 };
 struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given
-  Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already)
+  Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already);
+                                // in fp8 byte: what backward_weights has left in dy_for_input
   Tensor input_pre_activation;  // T (rows, in); optional: this layer's input was gelu(input_pre_activation)
   Tensor dx;                    // T (rows, in)
 };
 struct LinearBackwardWeights {  // dW = dyᵀ·x, db = Σ_rows dy
-  Tensor x;                     // T (rows, in)
+  Tensor x;                     // T (rows, in); in fp8 byte: what forward has left in x_for_weights
   Tensor dy;                    // T (rows, out)
   Tensor d_weight;              // float32 (out, in)
   Tensor d_bias;                // float32 (out); optional
   bool accumulate = false;
+  Tensor dy_for_input{};        // byte, shape.dy_for_input(); fp8 alone, optional: for backward_input
 };
 
 struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no dilation

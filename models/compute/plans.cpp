@@ -16,6 +16,24 @@ void check_dtype(const Check& check, DType dtype) {
   if (!is_float(dtype)) check.fail("shape.dtype", "float32, bf16 or fp16", std::string(to_string(dtype)));
 }
 
+// What is left of a rounded operand, where it is given: cuBLASLt demands these addresses.
+void check_left(const Check& check, const char* argument, const Tensor& tensor, const Dims& dims) {
+  if (dims.rank() == 0) {
+    if (tensor) check.fail(argument, "none but in fp8", "one");
+    return;
+  }
+  check.may_have(argument, tensor, DType::byte, dims);
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0)
+    check.fail(argument, "memory on 16 bytes", "another address");
+}
+/// An operand that another pass has rounded, or one as it is stored.
+void check_operand(const Check& check, const char* argument, const Tensor& tensor, const Dims& left, DType dtype,
+                   const Dims& dims) {
+  if (left.rank() == 0) return check.has(argument, tensor, dtype, dims);
+  check.has(argument, tensor, DType::byte, left);
+  check_left(check, argument, tensor, left);
+}
+
 // Every operand is small enough to be counted; the products of extents that devices form are parts of these.
 void check_counts(std::initializer_list<Dims> operands) {
   for (const Dims& dims : operands) static_cast<void>(dims.count());
@@ -83,6 +101,7 @@ void LinearPlan::forward(Stream& stream, const LinearForward& args) {
   check.has("y", args.y, shape_.dtype, out);
   check.apart("y", args.y, "x", args.x);
   check.same_or_apart("y", args.y, "residual", args.residual);
+  check_left(check, "x_for_weights", args.x_for_weights, shape_.x_for_weights());
   check_ready(Op::linear_forward);
   charge(device(), stream, Op::linear_forward, [&] { do_forward(stream, args); });
 }
@@ -90,7 +109,7 @@ void LinearPlan::forward(Stream& stream, const LinearForward& args) {
 void LinearPlan::backward_input(Stream& stream, const LinearBackwardInput& args) {
   const Check check(Op::linear_backward_input);
   const Dims in{shape_.rows, shape_.in_features}, out{shape_.rows, shape_.out_features};
-  check.has("dy", args.dy, shape_.dtype, out);
+  check_operand(check, "dy", args.dy, shape_.dy_for_input(), shape_.dtype, out);
   check.may_have("input_pre_activation", args.input_pre_activation, shape_.dtype, in);
   check.has("dx", args.dx, shape_.dtype, in);
   check.apart("dx", args.dx, "dy", args.dy);
@@ -101,8 +120,9 @@ void LinearPlan::backward_input(Stream& stream, const LinearBackwardInput& args)
 
 void LinearPlan::backward_weights(Stream& stream, const LinearBackwardWeights& args) {
   const Check check(Op::linear_backward_weights);
-  check.has("x", args.x, shape_.dtype, {shape_.rows, shape_.in_features});
+  check_operand(check, "x", args.x, shape_.x_for_weights(), shape_.dtype, {shape_.rows, shape_.in_features});
   check.has("dy", args.dy, shape_.dtype, {shape_.rows, shape_.out_features});
+  check_left(check, "dy_for_input", args.dy_for_input, shape_.dy_for_input());
   check.has("d_weight", args.d_weight, DType::float32, {shape_.out_features, shape_.in_features});
   check.may_have("d_bias", args.d_bias, DType::float32, {shape_.out_features});
   charge(device(), stream, Op::linear_backward_weights, [&] { do_backward_weights(stream, args); });

@@ -1,6 +1,7 @@
 // What the blocks of all families share: helpers, and blocks that more than one family is made of.
 #pragma once
 
+#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -42,6 +43,38 @@ inline void announce(const BlockRun& run, int last, int first) {
 template <class T>
 void append(std::vector<T>& to, std::vector<T> more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// In fp8 a linear layer's products take operands that were rounded once (LinearShape::x_for_weights, dy_for_input).
+
+/// What backward needs of the input x of a linear layer: x or, in fp8, what forward leaves of it ("NAME.fp8").
+inline ActivationSpec saved_input(const std::string& name, const LinearShape& layer) {
+  if (layer.math == Math::fp8) return {name + ".fp8", layer.x_for_weights(), DType::byte};
+  return {name, {layer.rows, layer.in_features}, layer.dtype};
+}
+/// Of inputs that other operators' backward needs as they are: what is saved besides. Nothing but in fp8.
+inline void save_rounded(std::vector<ActivationSpec>& saved, const std::string& name, const LinearShape& layer) {
+  if (layer.math == Math::fp8) saved.push_back(saved_input(name, layer));
+}
+/// Where forward writes an input that is saved as saved_input(): there or, in fp8, to `scratch`.
+inline Tensor input_of(const Tensor& saved, const Tensor& scratch) {
+  return saved.dtype == DType::byte ? scratch : saved;
+}
+/// What forward leaves: `saved` in fp8, else nothing.
+inline Tensor left_of(const Tensor& saved) { return saved.dtype == DType::byte ? saved : Tensor{}; }
+/// Scratch behind all other of a block, for the greatest of these layers' gradients. Nothing but in fp8.
+inline void add_rounded_gradient(std::vector<ActivationSpec>& scratch, const std::vector<LinearShape>& layers) {
+  std::int64_t most = 0;
+  for (const LinearShape& layer : layers) most = std::max(most, layer.dy_for_input().count());
+  if (most > 0) scratch.push_back({"dy.fp8", {most}, DType::byte});
+}
+/// dW and db. Returns dy as backward_input takes it: rounded in the scratch of add_rounded_gradient(), or as it is.
+inline Tensor weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy,
+                               const Tensor& d_weight, const Tensor& d_bias) {
+  const Dims rounded = plan.shape().dy_for_input();
+  const Tensor left = rounded.rank() > 0 ? run.scratch.back().slice(0, rounded) : Tensor{};
+  plan.backward_weights(run.stream, {x, dy, d_weight, d_bias, run.accumulate, left});
+  return left ? left : dy;
 }
 
 /// The gradient of a tensor that several operators read: the first to report writes it, the others add to it by way of

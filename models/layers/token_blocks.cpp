@@ -34,11 +34,12 @@ void Weights::norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, in
   announce(run, mean ? index + 1 : index, index);
 }
 
-void Weights::weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy, int index,
-                               bool has_bias) const {
+Tensor Weights::weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy, int index,
+                                 bool has_bias) const {
   const Tensor d_bias = has_bias ? gradient(index + 1) : Tensor{};
-  plan.backward_weights(run.stream, {x, dy, gradient(index), d_bias, run.accumulate});
+  const Tensor left = tw::models::weights_backward(run, plan, x, dy, gradient(index), d_bias);
   announce(run, has_bias ? index + 1 : index, index);
+  return left;
 }
 
 namespace {

@@ -37,9 +37,9 @@ struct Weights {
   /// `by_pass`: the gradient past the norm, which is added; may be absent.
   void norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean,
                      const Tensor& rstd, const Tensor& by_pass, const Tensor& dx) const;
-  /// Of a product; a bias is behind its weight.
-  void weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy, int index,
-                        bool has_bias) const;
+  /// Of a product; a bias is behind its weight. Returns dy as backward_input takes it (blocks.hpp).
+  Tensor weights_backward(BlockRun& run, LinearPlan& plan, const Tensor& x, const Tensor& dy, int index,
+                          bool has_bias) const;
 };
 
 /// The table of tokens, and of positions where there is one; `is_tied`: the head multiplies by the table of tokens, and

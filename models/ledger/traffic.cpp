@@ -13,8 +13,11 @@ double rows_bytes(const Tensor& table, std::int64_t rows) {
   return number(std::min(rows, table.dims[0])) * bytes(table) / number(table.dims[0]);
 }
 
-/// An operand that fp8 reads as stored and writes in both layouts of one byte an element.
-Traffic rounded(const Tensor& tensor) { return {bytes(tensor), 2 * number(tensor.count()), 0}; }
+/// An operand that fp8 reads as stored and writes with one byte an element; in the other layout, with its scale, into
+/// `left`, where that is given.
+Traffic rounded(const Tensor& tensor, const Tensor& left) {
+  return {bytes(tensor), number(tensor.count()) + bytes(left), 0};
+}
 /// An operand of a product, in fp8 one byte an element.
 double operand(const Tensor& tensor, Math math) { return math == Math::fp8 ? number(tensor.count()) : bytes(tensor); }
 
@@ -54,7 +57,7 @@ Traffic traffic(const LinearShape& s, const LinearForward& a, const Tensor& weig
   Traffic all = moved({a.bias, a.residual}, {a.pre_activation, a.y});
   all.read += operand(a.x, s.math) + operand(weight, s.math);
   all.flops = flops(s);
-  return s.math == Math::fp8 ? all + rounded(a.x) : all;
+  return s.math == Math::fp8 ? all + rounded(a.x, a.x_for_weights) : all;
 }
 Traffic traffic(const LinearShape& s, const LinearBackwardInput& a, const Tensor& weight) {
   Traffic all = moved({a.input_pre_activation}, {a.dx});
@@ -66,7 +69,7 @@ Traffic traffic(const LinearShape& s, const LinearBackwardWeights& a) {
   Traffic all = gradients({a.d_weight, a.d_bias}, a.accumulate);
   all.read += operand(a.x, s.math) + operand(a.dy, s.math);
   all.flops = flops(s);
-  return s.math == Math::fp8 ? all + rounded(a.dy) : all;
+  return s.math == Math::fp8 ? all + rounded(a.dy, a.dy_for_input) : all;
 }
 
 Traffic traffic(const ConvolutionShape& s, const ConvolutionForward& a, const Tensor& weight) {
@@ -97,7 +100,7 @@ Traffic traffic(const ClassifierShape& s, const ClassifierForwardBackward& a, co
   return all + moved({a.x, weight}, {a.dx}) + gradients({a.d_weight, a.d_bias}, a.accumulate);
 }
 
-Traffic rounded_weight(const Tensor& weight) { return rounded(weight); }
+Traffic rounded_weight(const Tensor& weight) { return rounded(weight, {weight.data, DType::byte, {weight.count()}}); }
 
 // ---- operators without a plan ----
 

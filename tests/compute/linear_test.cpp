@@ -1,4 +1,6 @@
 // Linear layers: exact on integers, against the reference on random data, refresh.
+#include <algorithm>
+
 #include "models/compute/error.hpp"
 #include "tests/support/devices.hpp"
 
@@ -184,13 +186,19 @@ Case with_math(DType type, Math math, Sizes s, bool gelu) {
       const double size = round == 0 ? 1 : 3;  // beyond the first round's range: some saturate
       const Tensor x = lab.in(type, in, normal(in.count(), 10 + round, size)),
                    dy = lab.in(type, out, normal(out.count(), 20 + round, 1e-3 * size));
-      LinearForward forward{.x = x, .bias = bias, .y = lab.out("y", type, out)};
+      const Tensor left_x = lab.left(shape.x_for_weights()), left_dy = lab.left(shape.dy_for_input());
+      LinearForward forward{.x = x, .bias = bias, .y = lab.out("y", type, out), .x_for_weights = left_x};
       if (gelu) forward.pre_activation = lab.out("pre_activation", type, out, 0);
       plan->forward(*lab.stream, forward);
-      plan->backward_input(*lab.stream,
-                           {.dy = dy, .input_pre_activation = gelu ? pre_in : Tensor{}, .dx = lab.out("dx", type, in)});
-      plan->backward_weights(*lab.stream,
-                             {.x = x, .dy = dy, .d_weight = d_weight, .d_bias = d_bias, .accumulate = true});
+      plan->backward_weights(*lab.stream, {.x = left_x ? left_x : x,
+                                           .dy = dy,
+                                           .d_weight = d_weight,
+                                           .d_bias = d_bias,
+                                           .accumulate = true,
+                                           .dy_for_input = left_dy});
+      plan->backward_input(*lab.stream, {.dy = left_dy ? left_dy : dy,
+                                         .input_pre_activation = gelu ? pre_in : Tensor{},
+                                         .dx = lab.out("dx", type, in)});
     }
   };
 }
@@ -272,6 +280,94 @@ TEST_P(Linear, Fp8ScalesFollowOnlyTheCallsThatSaySo) {
   EXPECT_TRUE(with[4].bytes == alone[1].bytes);
   EXPECT_TRUE(with[5].bytes == alone[1].bytes) << "recomputed";
   EXPECT_TRUE(with[6].bytes == alone[2].bytes);
+}
+
+// Forward of the next micro-batch, which moves the scale, leaves what the one before has left as it was.
+TEST_P(Linear, Fp8OperandsAreLeftWithTheirScale) {
+  if (dtype() != DType::bf16) return;  // fp8 is how bf16 is multiplied
+  TW_NEEDS(Op::linear_forward);
+  if (!device().why_no_math(Math::fp8).empty()) return;  // Fp8FollowsReference says so
+  const std::int64_t rows = 32, in = 48, out = 16;
+  const auto run = [&](bool others) {
+    return run_on(device(), [&](Lab& lab) {
+      LinearShape shape{rows, in, out, dtype()};
+      shape.math = Math::fp8;
+      const auto plan = lab.device.plan(shape);
+      plan->bind(lab.in(dtype(), {out, in}, normal(out * in, 2, 0.02)));
+      plan->refresh(*lab.stream);
+      const Tensor left_x = lab.left(shape.x_for_weights()), left_dy = lab.left(shape.dy_for_input());
+      const Tensor other_x = lab.left(shape.x_for_weights()), other_dy = lab.left(shape.dy_for_input());
+      const Tensor x = lab.in(dtype(), {rows, in}, normal(rows * in, 3)),
+                   large_x = lab.in(dtype(), {rows, in}, normal(rows * in, 4, 1000)),
+                   dy = lab.in(dtype(), {rows, out}, normal(rows * out, 5, 1e-3)),
+                   large_dy = lab.in(dtype(), {rows, out}, normal(rows * out, 6, 10));
+      const Tensor d_weight = lab.out("d_weight", DType::float32, {out, in}), dx = lab.out("dx", dtype(), {rows, in});
+      plan->forward(*lab.stream, {.x = x, .y = lab.out("y", dtype(), {rows, out}), .x_for_weights = left_x});
+      if (others) {
+        for (int i = 0; i < 2; ++i)
+          plan->forward(*lab.stream,
+                        {.x = large_x, .y = lab.out("of another", dtype(), {rows, out}), .x_for_weights = other_x});
+      }
+      plan->backward_weights(*lab.stream, {.x = left_x, .dy = dy, .d_weight = d_weight, .dy_for_input = left_dy});
+      if (others) {
+        for (int i = 0; i < 2; ++i)
+          plan->backward_weights(*lab.stream, {.x = other_x,
+                                               .dy = large_dy,
+                                               .d_weight = lab.out("of another", DType::float32, {out, in}),
+                                               .dy_for_input = other_dy});
+      }
+      plan->backward_input(*lab.stream, {.dy = left_dy, .dx = dx});
+    });
+  };
+  const std::vector<Output> alone = run(false), with = run(true);
+  for (const char* name : {"d_weight", "dx"}) {
+    const auto of = [&](const std::vector<Output>& outputs) {
+      return std::ranges::find(outputs, std::string(name), &Output::name)->bytes;
+    };
+    EXPECT_TRUE(of(alone) == of(with)) << name;
+  }
+}
+
+TEST_P(Linear, RoundedOperandsAreOfFp8Alone) {
+  TW_NEEDS(Op::linear_forward);
+  for (const Math math : {Math::standard, Math::fp8}) {
+    if (math == Math::fp8 && (dtype() != DType::bf16 || !device().why_no_math(math).empty())) continue;
+    SCOPED_TRACE(to_string(math));
+    const bool is_fp8 = math == Math::fp8;
+    Lab lab(device());
+    LinearShape shape{16, 32, 48, dtype()};
+    const LinearShape fp8{16, 32, 48, dtype(), Activation::none, Math::fp8};
+    shape.math = math;
+    const auto plan = device().plan(shape);
+    plan->bind(lab.in(dtype(), {48, 32}, normal(48 * 32, 1)));
+    plan->refresh(*lab.stream);
+    const Tensor x = lab.in(dtype(), {16, 32}, normal(16 * 32, 2)), dy = lab.in(dtype(), {16, 48}, normal(16 * 48, 3));
+    const Tensor left_x = lab.left(fp8.x_for_weights()), left_dy = lab.left(fp8.dy_for_input());
+    const Tensor y = lab.left({16 * 48 * 4}), d_weight = lab.left({48 * 32 * 4}), dx = lab.left({16 * 32 * 4});
+    const Tensor no_y{y.data, dtype(), {16, 48}}, no_d_weight{d_weight.data, DType::float32, {48, 32}},
+        no_dx{dx.data, dtype(), {16, 32}};
+    const auto refused = [](auto&& call, const char* argument) {
+      try {
+        call();
+        ADD_FAILURE() << argument << " was taken";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.failure(), Failure::usage);
+        EXPECT_NE(std::string(error.what()).find(argument), std::string::npos) << error.what();
+      }
+    };
+    if (!is_fp8)
+      refused([&] { plan->forward(*lab.stream, {.x = x, .y = no_y, .x_for_weights = left_x}); }, "x_for_weights");
+    const Tensor wrong_x = is_fp8 ? x : left_x, right_x = is_fp8 ? left_x : x, wrong_dy = is_fp8 ? dy : left_dy;
+    refused([&] { plan->backward_weights(*lab.stream, {.x = wrong_x, .dy = dy, .d_weight = no_d_weight}); }, " x");
+    refused([&] { plan->backward_input(*lab.stream, {.dy = wrong_dy, .dx = no_dx}); }, " dy");
+    const Tensor other_dy{left_dy.data, DType::byte, {is_fp8 ? left_dy.count() - 16 : left_dy.count()}};
+    refused(
+        [&] {
+          plan->backward_weights(*lab.stream,
+                                 {.x = right_x, .dy = dy, .d_weight = no_d_weight, .dy_for_input = other_dy});
+        },
+        "dy_for_input");
+  }
 }
 
 TEST_P(Linear, MathIsOfItsDtype) {

@@ -109,10 +109,22 @@ TEST(Ledger, BytesOfProductsByHand) {
   EXPECT_EQ(bytes.read, 2 * (8 * 32 + 64 * 32));
   EXPECT_EQ(bytes.written, 2 * 8 * 64);
   EXPECT_EQ(bytes.flops, 2 * 8 * 32 * 64);
-  shape.math = Math::fp8;  // x: read in bf16, written twice and read once in one byte
+  shape.math = Math::fp8;  // x: read in bf16, written twice and read once in one byte, with a scale of 16 bytes
+  forward.x_for_weights = tensor(DType::byte, shape.x_for_weights());
   bytes = traffic(shape, forward, tensor(DType::bf16, weight));
   EXPECT_EQ(bytes.read, 2 * 8 * 32 + 8 * 32 + 64 * 32);
-  EXPECT_EQ(bytes.written, 2 * 8 * 64 + 2 * 8 * 32);
+  EXPECT_EQ(bytes.written, 2 * 8 * 64 + 2 * 8 * 32 + 16);
+  LinearBackwardWeights weights;
+  weights.x = forward.x_for_weights, weights.dy = tensor(DType::bf16, out);
+  weights.d_weight = tensor(DType::float32, weight), weights.dy_for_input = tensor(DType::byte, shape.dy_for_input());
+  bytes = traffic(shape, weights);  // dy likewise
+  EXPECT_EQ(bytes.read, 8 * 32 + 16 + 2 * 8 * 64 + 8 * 64);
+  EXPECT_EQ(bytes.written, 4 * 64 * 32 + 2 * 8 * 64 + 16);
+  LinearBackwardInput input;
+  input.dy = weights.dy_for_input, input.dx = tensor(DType::bf16, in);
+  bytes = traffic(shape, input, tensor(DType::bf16, weight));
+  EXPECT_EQ(bytes.read, 8 * 64 + 16 + 64 * 32);
+  EXPECT_EQ(bytes.written, 2 * 8 * 32);
 
   ClassifierShape head{.rows = 8, .in_features = 32, .classes = 100, .dtype = DType::bf16};
   ClassifierForwardBackward both;

@@ -116,6 +116,14 @@ Tensor Lab::in_out(const std::string& name, DType dtype, const Dims& dims, const
   return item.guarded.tensor();
 }
 
+Tensor Lab::left(const Dims& dims) {
+  Tensor tensor{nullptr, DType::byte, dims};
+  if (dims.rank() == 0) return tensor;
+  left_.emplace_back(device, tensor.bytes());
+  tensor.data = left_.back().data();
+  return tensor;
+}
+
 StepScalars* Lab::scalars(const StepScalars& values) {
   Floats raw(sizeof(StepScalars) / sizeof(float));
   std::memcpy(raw.data(), &values, sizeof values);

@@ -68,6 +68,8 @@ class Lab {
   /// Outputs that an operator adds to or works in place on.
   models::Tensor in_out(const std::string& name, models::DType dtype, const models::Dims& dims, const Floats& values,
                         int roundings = -1);
+  /// What one pass of a plan leaves for another, which no comparison reads; nothing without extents.
+  models::Tensor left(const models::Dims& dims);
   /// Structures in device memory; scalars are an output too.
   models::StepScalars* scalars(const models::StepScalars& values);
   const models::DecaySegment* segments(const std::vector<models::DecaySegment>& values);
@@ -88,6 +90,7 @@ class Lab {
   Item& add(const std::string& name, models::DType dtype, const models::Dims& dims, int roundings);
   Item& find(const models::Tensor& tensor);
   std::deque<Item> items_;
+  std::deque<models::Buffer> left_;
 };
 
 using Case = std::function<void(Lab&)>;

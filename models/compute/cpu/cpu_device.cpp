@@ -72,7 +72,7 @@ class CpuDevice final : public Device {
   }
   using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override {
-    if (dtype == DType::int32) return "activations are floating-point numbers";
+    if (!is_float(dtype)) return "activations are floating-point numbers";
     if (dtype == DType::fp16) return "the cpu device computes in float32 and bf16";
     if (dtype != DType::bf16 || instruction_set_.has_bf16) return {};
     return "this CPU has neither AMX nor AVX512-BF16 (kernels in use: " + instruction_set_.name +

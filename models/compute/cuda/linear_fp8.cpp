@@ -1,6 +1,7 @@
-// Linear layers in fp8: bf16 tensors are rounded to e4m3 (gradients to e5m2) in front of each product, under scales
-// that follow the greatest magnitudes of the last calls (delayed scaling, arXiv 2209.05433 §4). The library wants both
-// operands with the summed dimension in rows, hence the transposed copies. Sums, biases and results are as in bf16.
+// Linear layers in fp8: bf16 tensors are rounded to e4m3 (gradients to e5m2) under scales that follow the greatest
+// magnitudes of the last calls (delayed scaling, arXiv 2209.05433 §4). The library wants both operands with the summed
+// dimension in rows, hence the transposed copies: one kernel writes both layouts, of which the caller keeps the one
+// that a later product takes. Sums, biases and results are as in bf16.
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
@@ -44,12 +45,12 @@ class Fp8Linear final : public FusedLinear {
     const cudaStream_t stream = begin(on);
     const LinearShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
-    const Fp8Scale* const x_scale =
-        round(stream, Role::x, args.x, s.rows, s.in_features, space.first, nullptr, args.follows);
+    const Fp8Scale* const x_scale = round(stream, Role::x, args.x, s.rows, s.in_features, space.rounded,
+                                          args.x_for_weights.data, inverse_of(args.x_for_weights), args.follows);
     const bool aligned =
         alignment_of({args.y.data, args.bias.data, args.residual.data, args.pre_activation.data}, DType::bf16) == 16;
     run(stream, LinearPass::forward, forward_epilogue(args.bias.data != nullptr), 16, aligned, space.library,
-        {.a = space.first,
+        {.a = space.rounded,
          .b = weights_.data(),
          .c = args.residual.data,
          .d = args.y.data,
@@ -62,17 +63,15 @@ class Fp8Linear final : public FusedLinear {
 
   void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
     const cudaStream_t stream = begin(on);
-    const LinearShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
-    round(stream, Role::dy_for_input, args.dy, s.rows, s.out_features, space.first, nullptr);
     const auto epilogue = args.input_pre_activation ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
     const bool aligned = alignment_of({args.dx.data, args.input_pre_activation.data}, DType::bf16) == 16;
     run(stream, LinearPass::backward_input, epilogue, 16, aligned, space.library,
-        {.a = space.first,
+        {.a = args.dy.data,
          .b = transposed_weight(),
          .d = args.dx.data,
          .aux = args.input_pre_activation.data,
-         .a_scale = &scale(Role::dy_for_input)->inverse,
+         .a_scale = inverse_of(args.dy),
          .b_scale = &scale(Role::weight)->inverse});
   }
 
@@ -80,16 +79,16 @@ class Fp8Linear final : public FusedLinear {
     const cudaStream_t stream = begin(on);
     const LinearShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
-    round(stream, Role::x_for_weights, args.x, s.rows, s.in_features, nullptr, space.first);
-    round(stream, Role::dy_for_weights, args.dy, s.rows, s.out_features, nullptr, space.second);
+    round(stream, Role::dy, args.dy, s.rows, s.out_features, args.dy_for_input.data, space.rounded,
+          inverse_of(args.dy_for_input));
     plain(LinearPass::backward_weights, 16, stream)
         .run(stream,
-             {.a = space.second,
-              .b = space.first,
+             {.a = space.rounded,
+              .b = args.x.data,
               .d = args.d_weight.data,
               .beta = args.accumulate ? 1.0f : 0.0f,
-              .a_scale = &scale(Role::dy_for_weights)->inverse,
-              .b_scale = &scale(Role::x_for_weights)->inverse},
+              .a_scale = &scale(Role::dy)->inverse,
+              .b_scale = inverse_of(args.x)},
              space.library);
     if (args.d_bias) {
       column_sums(stream, DType::bf16, args.dy.data, s.rows, s.out_features, s.out_features, 1, args.d_bias.as<float>(),
@@ -98,17 +97,21 @@ class Fp8Linear final : public FusedLinear {
   }
 
  private:
-  /// What has a scale of its own: the two uses of x and of dy are calls of their own, in whatever order.
-  enum class Role : std::size_t { weight, x, x_for_weights, dy_for_input, dy_for_weights, aside };
-  static constexpr std::size_t scale_count = 6;
+  /// What has a scale of its own. `aside`: for an x that no scale is to follow.
+  enum class Role : std::size_t { weight, x, dy, aside };
+  static constexpr std::size_t scale_count = 4;
   struct Space {
-    void *library, *first, *second, *sums;
+    void *library, *rounded, *sums;
     std::size_t bytes;
   };
 
   static std::size_t count(Index rows, Index columns) { return static_cast<std::size_t>(rows * columns); }
   void* transposed_weight() const {
     return static_cast<char*>(weights_.data()) + count(shape().out_features, shape().in_features);
+  }
+  /// Of an operand that is kept: behind its elements.
+  static float* inverse_of(const Tensor& left) {
+    return left ? left.slice(left.count() - 16, {16}).as<float>() : nullptr;
   }
   Fp8Scale* scale(Role role) const { return static_cast<Fp8Scale*>(scales_.data()) + static_cast<std::size_t>(role); }
 
@@ -117,18 +120,18 @@ class Fp8Linear final : public FusedLinear {
     Parts parts(base);
     Space space{};
     space.library = parts.take(context_.blas().workspace_bytes());
-    space.first = parts.take(count(s.rows, std::max(s.in_features, s.out_features)));  // x or dy
-    space.second = parts.take(count(s.rows, s.out_features));
+    space.rounded = parts.take(count(s.rows, std::max(s.in_features, s.out_features)));  // x, or dy transposed
     space.sums = parts.take(column_sums_scratch(s.rows, s.out_features));
     space.bytes = parts.bytes();
     return space;
   }
 
   /// Rounds under the scale that the calls so far have left; the first call looks at its tensor before. One that the
-  /// scale does not follow goes by the last one's, or where there was none by a scale for itself. Returns the scale.
+  /// scale does not follow goes by the last one's, or where there was none by a scale for itself. Returns the scale;
+  /// its inverse goes to `inverse` too, where that is given.
   Fp8Scale* round(cudaStream_t stream, Role role, const Tensor& x, Index rows, Index columns, void* straight,
-                  void* turned, bool follows = true) {
-    const bool gradient = role == Role::dy_for_input || role == Role::dy_for_weights;
+                  void* turned, float* inverse = nullptr, bool follows = true) {
+    const bool gradient = role == Role::dy;
     bool& known = has_history_[static_cast<std::size_t>(role)];
     Fp8Scale* const used = scale(follows || known ? role : Role::aside);
     if (!known) {
@@ -137,7 +140,7 @@ class Fp8Linear final : public FusedLinear {
     }
     if (follows || !known) fp8_next_scale(stream, gradient, used);
     known = known || follows;
-    fp8_round(stream, gradient, x.as<bf16>(), rows, columns, used, straight, turned, follows);
+    fp8_round(stream, gradient, x.as<bf16>(), rows, columns, used, straight, turned, follows, inverse);
     return used;
   }
 

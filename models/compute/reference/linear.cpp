@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "models/compute/error.hpp"
@@ -46,16 +47,40 @@ Values taken(Math math, Values values) {
 namespace {
 
 template <class F>
-void round_to_fp8(Values& values, float scale) {
+double widened(F value, float scale) {
+  return static_cast<double>(fp8_to_float(value)) / static_cast<double>(scale);
+}
+/// Leaves the bytes in their order, and the scale behind them, in `left`, where that is given.
+template <class F>
+void round_to_fp8(Values& values, float scale, const Tensor& left) {
+  F* bytes = left.as<F>();
   for (double& value : values) {
-    value =
-        static_cast<double>(fp8_to_float(to_fp8<F>(static_cast<float>(value) * scale))) / static_cast<double>(scale);
+    const F rounded = to_fp8<F>(static_cast<float>(value) * scale);
+    if (bytes != nullptr) *bytes++ = rounded;
+    value = widened(rounded, scale);
   }
+  if (bytes != nullptr) std::memcpy(bytes, &scale, sizeof scale);
+}
+template <class F>
+Values left_values(const Tensor& left, std::int64_t count) {
+  const F* bytes = left.as<F>();
+  float scale = 0;
+  std::memcpy(&scale, bytes + count, sizeof scale);
+  Values values(static_cast<std::size_t>(count));
+  for (double& value : values) value = widened(*bytes++, scale);
+  return values;
 }
 
 }  // namespace
 
-Values ReferenceLinear::operand(const Tensor& x, Fp8Scale& given, bool gradient, bool follows) const {
+Values ReferenceLinear::taken_over(const Tensor& x, bool gradient) const {
+  if (shape().math != Math::fp8) return taken(shape().math, load(x));
+  const std::int64_t count = shape().rows * (gradient ? shape().out_features : shape().in_features);
+  return gradient ? left_values<e5m2>(x, count) : left_values<e4m3>(x, count);
+}
+
+Values ReferenceLinear::operand(const Tensor& x, Fp8Scale& given, bool gradient, const Tensor& left,
+                                bool follows) const {
   Values values = taken(shape().math, load(x));
   if (shape().math != Math::fp8) return values;
   float greatest = 0;
@@ -68,7 +93,7 @@ Values ReferenceLinear::operand(const Tensor& x, Fp8Scale& given, bool gradient,
     formula::next_fp8_scale(scale, gradient ? e5m2::largest : e4m3::largest);
   }
   scale.greatest = bits;
-  gradient ? round_to_fp8<e5m2>(values, scale.scale) : round_to_fp8<e4m3>(values, scale.scale);
+  gradient ? round_to_fp8<e5m2>(values, scale.scale, left) : round_to_fp8<e4m3>(values, scale.scale, left);
   return values;
 }
 
@@ -79,7 +104,8 @@ void ReferenceLinear::do_refresh(Stream&) {
 
 void ReferenceLinear::do_forward(Stream&, const LinearForward& args) {
   const auto [rows, in, out, dtype, activation, math] = shape();
-  Values y = product(operand(args.x, x_scale_, false, args.follows), transposed_, rows, out, in, threads_);
+  Values y =
+      product(operand(args.x, x_scale_, false, args.x_for_weights, args.follows), transposed_, rows, out, in, threads_);
   if (args.bias) {
     const Values bias = load(args.bias);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -98,8 +124,8 @@ void ReferenceLinear::do_forward(Stream&, const LinearForward& args) {
 }
 
 void ReferenceLinear::do_backward_input(Stream&, const LinearBackwardInput& args) {
-  Values dx = product(operand(args.dy, dy_for_input_scale_, true), weight_copy_, shape().rows, shape().in_features,
-                      shape().out_features, threads_);
+  Values dx = product(taken_over(args.dy, true), weight_copy_, shape().rows, shape().in_features, shape().out_features,
+                      threads_);
   if (args.input_pre_activation) {
     const Values pre = load(args.input_pre_activation);
     for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= formula::gelu_derivative(pre[i]);
@@ -111,8 +137,8 @@ void ReferenceLinear::do_backward_weights(Stream&, const LinearBackwardWeights& 
   const std::int64_t rows = shape().rows, in = shape().in_features, out = shape().out_features;
   const Values dy = load(args.dy);
   store_gradient(args.d_weight,
-                 product(transposed(operand(args.dy, dy_for_weights_scale_, true), rows, out),
-                         operand(args.x, x_for_weights_scale_, false), out, in, rows, threads_),
+                 product(transposed(operand(args.dy, dy_scale_, true, args.dy_for_input), rows, out),
+                         taken_over(args.x, false), out, in, rows, threads_),
                  args.accumulate);
   if (args.d_bias) {
     Values d_bias(static_cast<std::size_t>(out), 0.0);

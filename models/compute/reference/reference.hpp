@@ -144,11 +144,13 @@ class ReferenceLinear final : public ReferencePlan<LinearPlan, LinearShape> {
   void do_backward_weights(Stream&, const LinearBackwardWeights&) override;
 
  private:
-  /// What the product takes of x; with fp8 each use has a scale of its own, which follows its calls but for those that
-  /// say otherwise.
-  Values operand(const Tensor& x, Fp8Scale& scale, bool gradient, bool follows = true) const;
+  /// What the products take of x; with fp8 rounded under a scale that follows its calls but for those that say
+  /// otherwise, and left in `left` too, where that is given.
+  Values operand(const Tensor& x, Fp8Scale& scale, bool gradient, const Tensor& left = {}, bool follows = true) const;
+  /// What another call has left, or x where nothing is rounded.
+  Values taken_over(const Tensor& x, bool gradient) const;
 
-  Fp8Scale weight_scale_, x_scale_, x_for_weights_scale_, dy_for_input_scale_, dy_for_weights_scale_;
+  Fp8Scale weight_scale_, x_scale_, dy_scale_;
 };
 
 class ReferenceConvolution final : public ReferencePlan<ConvolutionPlan, ConvolutionShape> {

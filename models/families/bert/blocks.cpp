@@ -115,37 +115,40 @@ class TransformerBlock final : public Block {
     const DType t = sizes_.dtype;
     const Dims statistic{sizes_.rows()};
     const std::int64_t head_dim = d.width / d.heads;
-    return {{"qkv", {sizes_.batch, sizes_.seq, 3 * d.heads, head_dim}, t},
-            {"attention", {sizes_.batch, sizes_.seq, d.heads, head_dim}, t},
-            {"log_sum_exp", {sizes_.batch, d.heads, sizes_.seq}, DType::float32},
-            {"sum_1", sizes_.rows_by(d.width), t},
-            {"norm_1", sizes_.rows_by(d.width), t},
-            {"norm_1.mean", statistic, DType::float32},
-            {"norm_1.rstd", statistic, DType::float32},
-            {"intermediate", sizes_.rows_by(d.hidden), t},
-            {"gelu", sizes_.rows_by(d.hidden), t},
-            {"sum_2", sizes_.rows_by(d.width), t},
-            {"norm_2.mean", statistic, DType::float32},
-            {"norm_2.rstd", statistic, DType::float32}};
+    std::vector<ActivationSpec> specs = {{"qkv", {sizes_.batch, sizes_.seq, 3 * d.heads, head_dim}, t},
+                                         {"attention", {sizes_.batch, sizes_.seq, d.heads, head_dim}, t},
+                                         {"log_sum_exp", {sizes_.batch, d.heads, sizes_.seq}, DType::float32},
+                                         {"sum_1", sizes_.rows_by(d.width), t},
+                                         saved_input("norm_1", up_shape()),
+                                         {"norm_1.mean", statistic, DType::float32},
+                                         {"norm_1.rstd", statistic, DType::float32},
+                                         {"intermediate", sizes_.rows_by(d.hidden), t},
+                                         saved_input("gelu", down_shape()),
+                                         {"sum_2", sizes_.rows_by(d.width), t},
+                                         {"norm_2.mean", statistic, DType::float32},
+                                         {"norm_2.rstd", statistic, DType::float32}};
+    save_rounded(specs, "input", qkv_shape());
+    save_rounded(specs, "attention", projection_shape());
+    return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
     const std::int64_t c = sizes_.d.width;
-    return {{"wide", sizes_.rows_by(std::max<std::int64_t>(sizes_.d.hidden, 3 * c)), sizes_.dtype},
-            {"narrow", sizes_.rows_by(c), sizes_.dtype},
-            {"d_sum", sizes_.rows_by(c), sizes_.dtype}};
+    std::vector<ActivationSpec> specs = {
+        {"wide", sizes_.rows_by(std::max<std::int64_t>(sizes_.d.hidden, 3 * c)), sizes_.dtype},
+        {"narrow", sizes_.rows_by(c), sizes_.dtype},
+        {"d_sum", sizes_.rows_by(c), sizes_.dtype}};
+    add_rounded_gradient(specs, {qkv_shape(), projection_shape(), up_shape(), down_shape()});
+    return specs;
   }
 
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
     own_ = {&device, own};
     const BertDescription& d = sizes_.d;
-    const auto linear = [&](std::int64_t in, std::int64_t out, int index) {
-      return own_.linear({sizes_.rows(), in, out, sizes_.dtype, Activation::none, math(sizes_.precision)}, index);
-    };
-    qkv_ = linear(d.width, 3 * d.width, qkv);
-    projection_ = linear(d.width, d.width, attention_out);
-    up_ = linear(d.width, d.hidden, mlp_up);
-    down_ = linear(d.hidden, d.width, mlp_down);
+    qkv_ = own_.linear(qkv_shape(), qkv);
+    projection_ = own_.linear(projection_shape(), attention_out);
+    up_ = own_.linear(up_shape(), mlp_up);
+    down_ = own_.linear(down_shape(), mlp_down);
     constexpr bool causal = false;
     attention_ = device.plan(AttentionShape{sizes_.batch, sizes_.seq, d.heads, d.width / d.heads, causal, sizes_.dtype,
                                             math_beside_linear(sizes_.precision)});
@@ -157,36 +160,40 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    qkv_->forward(run.stream, {x, own_.weight(qkv + 1), {}, {}, sizes_.flat(s.qkv), follows});
+    const Tensor gelu = input_of(s.gelu, run.scratch[0].slice(0, s.intermediate.dims)),
+                 norm = input_of(s.norm_1, run.scratch[1]), attention = sizes_.flat(s.attention);
+    qkv_->forward(run.stream, {x, own_.weight(qkv + 1), {}, {}, sizes_.flat(s.qkv), follows, left_of(s.qkv_input(x))});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
-    projection_->forward(run.stream,
-                         {sizes_.flat(s.attention), own_.weight(attention_out + 1), x, {}, s.sum_1, follows});
-    own_.norm_forward(run, s.sum_1, norm_1, norm_epsilon, s.norm_1, s.mean_1, s.rstd_1);
-    up_->forward(run.stream, {s.norm_1, own_.weight(mlp_up + 1), {}, {}, s.intermediate, follows});
-    own_.device->activation_forward(run.stream, {s.intermediate, s.gelu, Activation::gelu_erf});
-    down_->forward(run.stream, {s.gelu, own_.weight(mlp_down + 1), s.norm_1, {}, s.sum_2, follows});
+    projection_->forward(
+        run.stream,
+        {attention, own_.weight(attention_out + 1), x, {}, s.sum_1, follows, left_of(s.projection_input(attention))});
+    own_.norm_forward(run, s.sum_1, norm_1, norm_epsilon, norm, s.mean_1, s.rstd_1);
+    up_->forward(run.stream, {norm, own_.weight(mlp_up + 1), {}, {}, s.intermediate, follows, left_of(s.norm_1)});
+    own_.device->activation_forward(run.stream, {s.intermediate, gelu, Activation::gelu_erf});
+    down_->forward(run.stream, {gelu, own_.weight(mlp_down + 1), norm, {}, s.sum_2, follows, left_of(s.gelu)});
     own_.norm_forward(run, s.sum_2, norm_2, norm_epsilon, y, s.mean_2, s.rstd_2);
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Saved s = saved_of(run);
-    const Tensor d_gelu = run.scratch[0].slice(0, s.gelu.dims), d_qkv = run.scratch[0].slice(0, s.qkv.dims),
+    const Tensor d_gelu = run.scratch[0].slice(0, s.intermediate.dims), d_qkv = run.scratch[0].slice(0, s.qkv.dims),
                  narrow = run.scratch[1], d_sum = run.scratch[2];
     Device& device = *own_.device;
     own_.norm_backward(run, dy, s.sum_2, norm_2, s.mean_2, s.rstd_2, {}, d_sum);
-    own_.weights_backward(run, *down_, s.gelu, d_sum, mlp_down, true);
-    down_->backward_input(run.stream, {d_sum, {}, d_gelu});
+    Tensor operand = own_.weights_backward(run, *down_, s.gelu, d_sum, mlp_down, true);
+    down_->backward_input(run.stream, {operand, {}, d_gelu});
     device.activation_backward(run.stream, {d_gelu, s.intermediate, d_gelu, Activation::gelu_erf});
-    own_.weights_backward(run, *up_, s.norm_1, d_gelu, mlp_up, true);
-    up_->backward_input(run.stream, {d_gelu, {}, narrow});
+    operand = own_.weights_backward(run, *up_, s.norm_1, d_gelu, mlp_up, true);
+    up_->backward_input(run.stream, {operand, {}, narrow});
     device.add(run.stream, {narrow, d_sum, dy});  // dy is now the gradient of norm_1
 
     own_.norm_backward(run, dy, s.sum_1, norm_1, s.mean_1, s.rstd_1, {}, d_sum);
-    own_.weights_backward(run, *projection_, sizes_.flat(s.attention), d_sum, attention_out, true);
-    projection_->backward_input(run.stream, {d_sum, {}, narrow});
+    operand = own_.weights_backward(run, *projection_, s.projection_input(sizes_.flat(s.attention)), d_sum,
+                                    attention_out, true);
+    projection_->backward_input(run.stream, {operand, {}, narrow});
     attention_->backward(run.stream, {narrow.reshaped(s.attention.dims), s.qkv, s.attention, s.log_sum_exp, d_qkv});
-    own_.weights_backward(run, *qkv_, x, sizes_.flat(d_qkv), qkv, true);
-    qkv_->backward_input(run.stream, {sizes_.flat(d_qkv), {}, narrow});
+    operand = own_.weights_backward(run, *qkv_, s.qkv_input(x), sizes_.flat(d_qkv), qkv, true);
+    qkv_->backward_input(run.stream, {operand, {}, narrow});
     device.add(run.stream, {narrow, d_sum, dx});
   }
 
@@ -195,11 +202,24 @@ class TransformerBlock final : public Block {
   static constexpr int qkv = 0, attention_out = 2, norm_1 = 4, mlp_up = 6, mlp_down = 8, norm_2 = 10;
   struct Saved {
     Tensor qkv, attention, log_sum_exp, sum_1, norm_1, mean_1, rstd_1, intermediate, gelu, sum_2, mean_2, rstd_2;
+    Tensor rounded_input, rounded_attention;  // in fp8
+    /// As backward_weights takes them.
+    Tensor qkv_input(const Tensor& x) const { return rounded_input ? rounded_input : x; }
+    Tensor projection_input(const Tensor& x) const { return rounded_attention ? rounded_attention : x; }
   };
   static Saved saved_of(const BlockRun& run) {
     const std::vector<Tensor>& t = run.saved;
-    return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11]};
+    Saved s{t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11], {}, {}};
+    if (t.size() > 12) s.rounded_input = t[12], s.rounded_attention = t[13];
+    return s;
   }
+  LinearShape linear(std::int64_t in, std::int64_t out) const {
+    return {sizes_.rows(), in, out, sizes_.dtype, Activation::none, math(sizes_.precision)};
+  }
+  LinearShape qkv_shape() const { return linear(sizes_.d.width, 3 * std::int64_t{sizes_.d.width}); }
+  LinearShape projection_shape() const { return linear(sizes_.d.width, sizes_.d.width); }
+  LinearShape up_shape() const { return linear(sizes_.d.width, sizes_.d.hidden); }
+  LinearShape down_shape() const { return linear(sizes_.d.hidden, sizes_.d.width); }
 
   Sizes sizes_;
   int layer_;

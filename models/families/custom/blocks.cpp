@@ -64,6 +64,7 @@ class Piece final : public Block {
     std::vector<ActivationSpec> specs;
     for (const std::int64_t elements : slots_.elements())
       specs.push_back({"gradient" + std::to_string(specs.size()), {elements}, batch_.dtype()});
+    add_rounded_gradient(specs, of_all(&Work::layers));
     return specs;
   }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,

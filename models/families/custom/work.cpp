@@ -85,20 +85,31 @@ class Linear final : public Known {
     if (o_.bias) specs.push_back(vector_of(".bias", 0));
     return specs;
   }
+  std::vector<ActivationSpec> saved() const override {
+    std::vector<ActivationSpec> specs;
+    save_rounded(specs, o_.name + ".input", shape());
+    return specs;
+  }
+  std::vector<LinearShape> layers() const override { return {shape()}; }
   std::vector<NamedPlan> plans() const override { return {{"linear", plan_}}; }
   void forward(BlockRun& run, const Values& v) override {
-    plan_->forward(run.stream, {rows_of(v.in[0]), bias(1), {}, {}, rows_of(v.out), run.update_statistics});
+    plan_->forward(run.stream, {rows_of(v.in[0]), bias(1), {}, {}, rows_of(v.out), run.update_statistics, rounded(v)});
   }
   void backward(BlockRun& run, const Values& v, const Tensor& d_out, const std::vector<Tensor>& d_in) override {
-    plan_->backward_weights(run.stream,
-                            {rows_of(v.in[0]), rows_of(d_out), gradient(0), bias_gradient(1), run.accumulate});
-    if (d_in[0]) plan_->backward_input(run.stream, {rows_of(d_out), {}, rows_of(d_in[0])});
+    const Tensor left = rounded(v);
+    const Tensor operand =
+        weights_backward(run, *plan_, left ? left : rows_of(v.in[0]), rows_of(d_out), gradient(0), bias_gradient(1));
+    if (d_in[0]) plan_->backward_input(run.stream, {operand, {}, rows_of(d_in[0])});
   }
 
  private:
+  LinearShape shape() const {
+    return {rows(), in_.channels, o_.out.channels, dtype(), Activation::none, math(batch_.precision)};
+  }
+  /// In fp8, of saved().
+  Tensor rounded(const Values& v) const { return shape().math == Math::fp8 ? v.saved[0] : Tensor{}; }
   void build_plans(Device& device) override {
-    plan_ = device.plan(
-        LinearShape{rows(), in_.channels, o_.out.channels, dtype(), Activation::none, math(batch_.precision)});
+    plan_ = device.plan(shape());
     plan_->bind(weight(0));
   }
   std::shared_ptr<LinearPlan> plan_;

@@ -29,6 +29,8 @@ class Work {
   virtual std::vector<ParameterSpec> statistics() const { return {}; }
   /// Kept from forward to backward besides inputs and output.
   virtual std::vector<ActivationSpec> saved() const { return {}; }
+  /// Linear layers, whose backward finds the scratch of add_rounded_gradient() behind all others.
+  virtual std::vector<LinearShape> layers() const { return {}; }
   virtual void build(Device& device, std::vector<Parameter> own, std::vector<Tensor> statistics) = 0;
   virtual std::vector<NamedPlan> plans() const { return {}; }
 

@@ -43,17 +43,24 @@ class Linear {
     plan_->bind(weight_.weight);
   }
   NamedPlan plan() const { return {"linear", plan_}; }
+  /// Of a block without other saved tensors and scratch than these and those in front of them.
+  void add_saved(std::vector<ActivationSpec>& specs) const { save_rounded(specs, name_ + ".input", shape_); }
+  void add_scratch(std::vector<ActivationSpec>& specs) const { add_rounded_gradient(specs, {shape_}); }
   void forward(BlockRun& run, const Tensor& x, const Tensor& y) {
-    plan_->forward(run.stream, {x, bias_.weight, {}, {}, y, run.update_statistics});
+    plan_->forward(run.stream, {x, bias_.weight, {}, {}, y, run.update_statistics, rounded(run)});
   }
   /// dx is absent for the first layer.
   void backward(BlockRun& run, const Tensor& x, const Tensor& dy, const Tensor& dx) {
-    plan_->backward_weights(run.stream, {x, dy, weight_.gradient, bias_.gradient, run.accumulate});
+    const Tensor left = rounded(run);
+    const Tensor operand = weights_backward(run, *plan_, left ? left : x, dy, weight_.gradient, bias_.gradient);
     announce(run, 1, 0);
-    if (dx) plan_->backward_input(run.stream, {dy, {}, dx});
+    if (dx) plan_->backward_input(run.stream, {operand, {}, dx});
   }
 
  private:
+  /// In fp8, of add_saved().
+  Tensor rounded(const BlockRun& run) const { return shape_.math == Math::fp8 ? run.saved.back() : Tensor{}; }
+
   std::string name_;
   LinearShape shape_;
   Parameter weight_, bias_;
@@ -72,8 +79,16 @@ class MlpLayer final : public Block {
     if (dense_) dense_->ranks = use.ranks;
   }
   std::vector<ActivationSpec> saved() const override {
-    if (!is_narrowed()) return {};
-    return {{"dense", {linear_.shape().rows, linear_.shape().in_features}, linear_.shape().dtype}};
+    std::vector<ActivationSpec> specs;
+    if (is_narrowed())
+      specs.push_back({"dense", {linear_.shape().rows, linear_.shape().in_features}, linear_.shape().dtype});
+    linear_.add_saved(specs);
+    return specs;
+  }
+  std::vector<ActivationSpec> scratch() const override {
+    std::vector<ActivationSpec> specs;
+    linear_.add_scratch(specs);
+    return specs;
   }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
@@ -226,7 +241,16 @@ class Head final : public Block {
   std::string name() const override { return linear_.name(); }
   std::vector<ParameterSpec> parameters() const override { return linear_.parameters(); }
   ActivationSpec output() const override { return {}; }
-  std::vector<ActivationSpec> scratch() const override { return {{"logits", linear_.output(), linear_.shape().dtype}}; }
+  std::vector<ActivationSpec> saved() const override {
+    std::vector<ActivationSpec> specs;
+    linear_.add_saved(specs);
+    return specs;
+  }
+  std::vector<ActivationSpec> scratch() const override {
+    std::vector<ActivationSpec> specs = {{"logits", linear_.output(), linear_.shape().dtype}};
+    linear_.add_scratch(specs);
+    return specs;
+  }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
     device_ = &device;

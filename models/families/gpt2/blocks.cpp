@@ -52,37 +52,38 @@ class TransformerBlock final : public Block {
     const std::int64_t c = sizes_.d.width;
     const DType t = sizes_.dtype;
     const Dims statistic{sizes_.rows()};
-    return {{"ln_1", sizes_.rows_by(c), t},
-            {"ln_1.mean", statistic, DType::float32},
-            {"ln_1.rstd", statistic, DType::float32},
-            {"qkv", {sizes_.batch, sizes_.seq, 3 * sizes_.d.heads, c / sizes_.d.heads}, t},
-            {"attention", {sizes_.batch, sizes_.seq, sizes_.d.heads, c / sizes_.d.heads}, t},
-            {"log_sum_exp", {sizes_.batch, sizes_.d.heads, sizes_.seq}, DType::float32},
-            {"sum", sizes_.rows_by(c), t},
-            {"ln_2", sizes_.rows_by(c), t},
-            {"ln_2.mean", statistic, DType::float32},
-            {"ln_2.rstd", statistic, DType::float32},
-            {"c_fc", sizes_.rows_by(4 * c), t},
-            {"gelu", sizes_.rows_by(4 * c), t}};
+    std::vector<ActivationSpec> specs = {
+        saved_input("ln_1", qkv_shape()),
+        {"ln_1.mean", statistic, DType::float32},
+        {"ln_1.rstd", statistic, DType::float32},
+        {"qkv", {sizes_.batch, sizes_.seq, 3 * sizes_.d.heads, c / sizes_.d.heads}, t},
+        {"attention", {sizes_.batch, sizes_.seq, sizes_.d.heads, c / sizes_.d.heads}, t},
+        {"log_sum_exp", {sizes_.batch, sizes_.d.heads, sizes_.seq}, DType::float32},
+        {"sum", sizes_.rows_by(c), t},
+        saved_input("ln_2", fc_shape()),
+        {"ln_2.mean", statistic, DType::float32},
+        {"ln_2.rstd", statistic, DType::float32},
+        {"c_fc", sizes_.rows_by(4 * c), t},
+        saved_input("gelu", mlp_projection_shape())};
+    save_rounded(specs, "attention", projection_shape());
+    return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
-    return {{"wide", sizes_.rows_by(4 * sizes_.d.width), sizes_.dtype},
-            {"narrow", sizes_.rows_by(sizes_.d.width), sizes_.dtype}};
+    std::vector<ActivationSpec> specs = {{"wide", sizes_.rows_by(4 * sizes_.d.width), sizes_.dtype},
+                                         {"narrow", sizes_.rows_by(sizes_.d.width), sizes_.dtype}};
+    add_rounded_gradient(specs, {qkv_shape(), projection_shape(), fc_shape(), mlp_projection_shape()});
+    return specs;
   }
 
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
     own_ = {&device, own};
-    const std::int64_t c = sizes_.d.width;
-    const auto linear = [&](std::int64_t in, std::int64_t out, Activation activation, int index) {
-      return own_.linear({sizes_.rows(), in, out, sizes_.dtype, activation, math(sizes_.precision)}, index);
-    };
-    qkv_ = linear(c, 3 * c, Activation::none, c_attn);
-    projection_ = linear(c, c, Activation::none, c_proj);
-    fc_ = linear(c, 4 * c, Activation::gelu, c_fc);
-    mlp_projection_ = linear(4 * c, c, Activation::none, mlp_c_proj);
-    attention_ = device.plan(AttentionShape{sizes_.batch, sizes_.seq, sizes_.d.heads, c / sizes_.d.heads, true,
-                                            sizes_.dtype, math_beside_linear(sizes_.precision)});
+    qkv_ = own_.linear(qkv_shape(), c_attn);
+    projection_ = own_.linear(projection_shape(), c_proj);
+    fc_ = own_.linear(fc_shape(), c_fc);
+    mlp_projection_ = own_.linear(mlp_projection_shape(), mlp_c_proj);
+    attention_ = device.plan(AttentionShape{sizes_.batch, sizes_.seq, sizes_.d.heads, sizes_.d.width / sizes_.d.heads,
+                                            true, sizes_.dtype, math_beside_linear(sizes_.precision)});
   }
   std::vector<NamedPlan> plans() const override {
     return {{"linear", qkv_},
@@ -95,31 +96,33 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    own_.norm_forward(run, x, ln_1, norm_epsilon, s.ln_1, s.mean_1, s.rstd_1);
-    qkv_->forward(run.stream, {s.ln_1, bias(c_attn), {}, {}, sizes_.flat(s.qkv), follows});
+    const Tensor gelu = input_of(s.gelu, run.scratch[0]), norm_1 = input_of(s.ln_1, run.scratch[1]),
+                 norm_2 = input_of(s.ln_2, run.scratch[1]), attention = sizes_.flat(s.attention);
+    own_.norm_forward(run, x, ln_1, norm_epsilon, norm_1, s.mean_1, s.rstd_1);
+    qkv_->forward(run.stream, {norm_1, bias(c_attn), {}, {}, sizes_.flat(s.qkv), follows, left_of(s.ln_1)});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
-    projection_->forward(run.stream, {sizes_.flat(s.attention), bias(c_proj), x, {}, s.sum, follows});
-    own_.norm_forward(run, s.sum, ln_2, norm_epsilon, s.ln_2, s.mean_2, s.rstd_2);
-    fc_->forward(run.stream, {s.ln_2, bias(c_fc), {}, s.c_fc, s.gelu, follows});
-    mlp_projection_->forward(run.stream, {s.gelu, bias(mlp_c_proj), s.sum, {}, y, follows});
+    projection_->forward(run.stream, {attention, bias(c_proj), x, {}, s.sum, follows, left_of(s.projection_input)});
+    own_.norm_forward(run, s.sum, ln_2, norm_epsilon, norm_2, s.mean_2, s.rstd_2);
+    fc_->forward(run.stream, {norm_2, bias(c_fc), {}, s.c_fc, gelu, follows, left_of(s.ln_2)});
+    mlp_projection_->forward(run.stream, {gelu, bias(mlp_c_proj), s.sum, {}, y, follows, left_of(s.gelu)});
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Saved s = saved_of(run);
     const Tensor wide = run.scratch[0], narrow = run.scratch[1];
-    own_.weights_backward(run, *mlp_projection_, s.gelu, dy, mlp_c_proj, true);
-    mlp_projection_->backward_input(run.stream, {dy, s.c_fc, wide});  // through the GELU
-    own_.weights_backward(run, *fc_, s.ln_2, wide, c_fc, true);
-    fc_->backward_input(run.stream, {wide, {}, narrow});
+    Tensor operand = own_.weights_backward(run, *mlp_projection_, s.gelu, dy, mlp_c_proj, true);
+    mlp_projection_->backward_input(run.stream, {operand, s.c_fc, wide});  // through the GELU
+    operand = own_.weights_backward(run, *fc_, s.ln_2, wide, c_fc, true);
+    fc_->backward_input(run.stream, {operand, {}, narrow});
     // dy becomes the gradient of `sum`.
     own_.norm_backward(run, narrow, s.sum, ln_2, s.mean_2, s.rstd_2, dy, dy);
 
-    own_.weights_backward(run, *projection_, sizes_.flat(s.attention), dy, c_proj, true);
-    projection_->backward_input(run.stream, {dy, {}, narrow});
-    const Tensor d_qkv = wide.slice(0, s.qkv.dims), flat_d_qkv = sizes_.flat(d_qkv);
+    operand = own_.weights_backward(run, *projection_, s.projection_input, dy, c_proj, true);
+    projection_->backward_input(run.stream, {operand, {}, narrow});
+    const Tensor d_qkv = wide.slice(0, s.qkv.dims);
     attention_->backward(run.stream, {narrow.reshaped(s.attention.dims), s.qkv, s.attention, s.log_sum_exp, d_qkv});
-    own_.weights_backward(run, *qkv_, s.ln_1, flat_d_qkv, c_attn, true);
-    qkv_->backward_input(run.stream, {flat_d_qkv, {}, narrow});
+    operand = own_.weights_backward(run, *qkv_, s.ln_1, sizes_.flat(d_qkv), c_attn, true);
+    qkv_->backward_input(run.stream, {operand, {}, narrow});
     own_.norm_backward(run, narrow, x, ln_1, s.mean_1, s.rstd_1, dy, dx);
   }
 
@@ -127,12 +130,22 @@ class TransformerBlock final : public Block {
   /// Places in parameters(); a bias is behind its weight.
   static constexpr int ln_1 = 0, c_attn = 2, c_proj = 4, ln_2 = 6, c_fc = 8, mlp_c_proj = 10;
   struct Saved {
-    Tensor ln_1, mean_1, rstd_1, qkv, attention, log_sum_exp, sum, ln_2, mean_2, rstd_2, c_fc, gelu;
+    Tensor ln_1, mean_1, rstd_1, qkv, attention, log_sum_exp, sum, ln_2, mean_2, rstd_2, c_fc, gelu, projection_input;
   };
-  static Saved saved_of(const BlockRun& run) {
+  Saved saved_of(const BlockRun& run) const {
     const std::vector<Tensor>& t = run.saved;
-    return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11]};
+    Saved s{t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11], sizes_.flat(t[4])};
+    if (t.size() > 12) s.projection_input = t[12];  // in fp8
+    return s;
   }
+  LinearShape linear(std::int64_t in, std::int64_t out, Activation activation = Activation::none) const {
+    return {sizes_.rows(), in, out, sizes_.dtype, activation, math(sizes_.precision)};
+  }
+  std::int64_t width() const { return sizes_.d.width; }
+  LinearShape qkv_shape() const { return linear(width(), 3 * width()); }
+  LinearShape projection_shape() const { return linear(width(), width()); }
+  LinearShape fc_shape() const { return linear(width(), 4 * width(), Activation::gelu); }
+  LinearShape mlp_projection_shape() const { return linear(4 * width(), width()); }
   const Tensor& bias(int index) const { return own_.weight(index + 1); }
 
   Sizes sizes_;

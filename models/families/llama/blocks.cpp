@@ -77,22 +77,26 @@ class TransformerBlock final : public Block {
   std::vector<ActivationSpec> saved() const override {
     const LlamaDescription& d = sizes_.d;
     const DType t = sizes_.dtype;
-    return {{"input_norm", sizes_.rows_by(d.width), t},
-            {"input_norm.rstd", {sizes_.rows()}, DType::float32},
-            {"qkv", sizes_.heads_by(d.heads + 2 * d.kv_heads), t},
-            {"attention", sizes_.heads_by(d.heads), t},
-            {"log_sum_exp", {sizes_.batch, d.heads, sizes_.seq}, DType::float32},
-            {"sum", sizes_.rows_by(d.width), t},
-            {"mlp_norm", sizes_.rows_by(d.width), t},
-            {"mlp_norm.rstd", {sizes_.rows()}, DType::float32},
-            {"gate_up", sizes_.rows_by(2 * d.hidden), t},
-            {"gated", sizes_.rows_by(d.hidden), t}};
+    std::vector<ActivationSpec> specs = {saved_input("input_norm", qkv_shape()),
+                                         {"input_norm.rstd", {sizes_.rows()}, DType::float32},
+                                         {"qkv", sizes_.heads_by(d.heads + 2 * d.kv_heads), t},
+                                         {"attention", sizes_.heads_by(d.heads), t},
+                                         {"log_sum_exp", {sizes_.batch, d.heads, sizes_.seq}, DType::float32},
+                                         {"sum", sizes_.rows_by(d.width), t},
+                                         saved_input("mlp_norm", gate_up_shape()),
+                                         {"mlp_norm.rstd", {sizes_.rows()}, DType::float32},
+                                         {"gate_up", sizes_.rows_by(2 * d.hidden), t},
+                                         saved_input("gated", down_shape())};
+    save_rounded(specs, "attention", projection_shape());
+    return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
     const LlamaDescription& d = sizes_.d;
-    return {{"wide", sizes_.rows_by(std::max(2 * d.hidden, d.qkv_width())), sizes_.dtype},
-            {"d_gated", sizes_.rows_by(d.hidden), sizes_.dtype},
-            {"narrow", sizes_.rows_by(d.width), sizes_.dtype}};
+    std::vector<ActivationSpec> specs = {{"wide", sizes_.rows_by(std::max(2 * d.hidden, d.qkv_width())), sizes_.dtype},
+                                         {"d_gated", sizes_.rows_by(d.hidden), sizes_.dtype},
+                                         {"narrow", sizes_.rows_by(d.width), sizes_.dtype}};
+    add_rounded_gradient(specs, {qkv_shape(), projection_shape(), gate_up_shape(), down_shape()});
+    return specs;
   }
   std::size_t constant_bytes() const override { return layer_ == 0 ? angles_->bytes() : 0; }
 
@@ -101,13 +105,10 @@ class TransformerBlock final : public Block {
     own_ = {&device, own};
     table_ = angles_->on(device);
     const LlamaDescription& d = sizes_.d;
-    const auto linear = [&](std::int64_t in, std::int64_t out, int index) {
-      return own_.linear({sizes_.rows(), in, out, sizes_.dtype, Activation::none, math(sizes_.precision)}, index);
-    };
-    qkv_ = linear(d.width, d.qkv_width(), qkv_proj);
-    projection_ = linear(d.width, d.width, o_proj);
-    gate_up_ = linear(d.width, 2 * d.hidden, gate_up_proj);
-    down_ = linear(d.hidden, d.width, down_proj);
+    qkv_ = own_.linear(qkv_shape(), qkv_proj);
+    projection_ = own_.linear(projection_shape(), o_proj);
+    gate_up_ = own_.linear(gate_up_shape(), gate_up_proj);
+    down_ = own_.linear(down_shape(), down_proj);
     AttentionShape attention{
         sizes_.batch, sizes_.seq, d.heads, d.head_dim(), true, sizes_.dtype, math_beside_linear(sizes_.precision)};
     attention.kv_heads = d.kv_heads;
@@ -121,36 +122,38 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    own_.norm_forward(run, x, input_norm, norm_epsilon, s.input_norm, no_mean, s.input_rstd);
-    qkv_->forward(run.stream, {s.input_norm, {}, {}, {}, sizes_.flat(s.qkv), follows});
+    const Tensor gated = input_of(s.gated, run.scratch[1]), norm_1 = input_of(s.input_norm, run.scratch[2]),
+                 norm_2 = input_of(s.mlp_norm, run.scratch[2]), attention = sizes_.flat(s.attention);
+    own_.norm_forward(run, x, input_norm, norm_epsilon, norm_1, no_mean, s.input_rstd);
+    qkv_->forward(run.stream, {norm_1, {}, {}, {}, sizes_.flat(s.qkv), follows, left_of(s.input_norm)});
     own_.device->rotary(run.stream, {s.qkv, table_, rotated(), false});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
-    projection_->forward(run.stream, {sizes_.flat(s.attention), {}, x, {}, s.sum, follows});
-    own_.norm_forward(run, s.sum, mlp_norm, norm_epsilon, s.mlp_norm, no_mean, s.mlp_rstd);
-    gate_up_->forward(run.stream, {s.mlp_norm, {}, {}, {}, s.gate_up, follows});
-    own_.device->swiglu_forward(run.stream, {s.gate_up, s.gated});
-    down_->forward(run.stream, {s.gated, {}, s.sum, {}, y, follows});
+    projection_->forward(run.stream, {attention, {}, x, {}, s.sum, follows, left_of(s.projection_input)});
+    own_.norm_forward(run, s.sum, mlp_norm, norm_epsilon, norm_2, no_mean, s.mlp_rstd);
+    gate_up_->forward(run.stream, {norm_2, {}, {}, {}, s.gate_up, follows, left_of(s.mlp_norm)});
+    own_.device->swiglu_forward(run.stream, {s.gate_up, gated});
+    down_->forward(run.stream, {gated, {}, s.sum, {}, y, follows, left_of(s.gated)});
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Saved s = saved_of(run);
     const Tensor wide = run.scratch[0], d_gated = run.scratch[1], narrow = run.scratch[2];
-    own_.weights_backward(run, *down_, s.gated, dy, down_proj, false);
-    down_->backward_input(run.stream, {dy, {}, d_gated});
+    Tensor operand = own_.weights_backward(run, *down_, s.gated, dy, down_proj, false);
+    down_->backward_input(run.stream, {operand, {}, d_gated});
     const Tensor d_gate_up = wide.slice(0, s.gate_up.dims);
     own_.device->swiglu_backward(run.stream, {s.gate_up, d_gated, d_gate_up});
-    own_.weights_backward(run, *gate_up_, s.mlp_norm, d_gate_up, gate_up_proj, false);
-    gate_up_->backward_input(run.stream, {d_gate_up, {}, narrow});
+    operand = own_.weights_backward(run, *gate_up_, s.mlp_norm, d_gate_up, gate_up_proj, false);
+    gate_up_->backward_input(run.stream, {operand, {}, narrow});
     // dy becomes the gradient of `sum`.
     own_.norm_backward(run, narrow, s.sum, mlp_norm, no_mean, s.mlp_rstd, dy, dy);
 
-    own_.weights_backward(run, *projection_, sizes_.flat(s.attention), dy, o_proj, false);
-    projection_->backward_input(run.stream, {dy, {}, narrow});
+    operand = own_.weights_backward(run, *projection_, s.projection_input, dy, o_proj, false);
+    projection_->backward_input(run.stream, {operand, {}, narrow});
     const Tensor d_qkv = wide.slice(0, s.qkv.dims);
     attention_->backward(run.stream, {narrow.reshaped(s.attention.dims), s.qkv, s.attention, s.log_sum_exp, d_qkv});
     own_.device->rotary(run.stream, {d_qkv, table_, rotated(), true});
-    own_.weights_backward(run, *qkv_, s.input_norm, sizes_.flat(d_qkv), qkv_proj, false);
-    qkv_->backward_input(run.stream, {sizes_.flat(d_qkv), {}, narrow});
+    operand = own_.weights_backward(run, *qkv_, s.input_norm, sizes_.flat(d_qkv), qkv_proj, false);
+    qkv_->backward_input(run.stream, {operand, {}, narrow});
     own_.norm_backward(run, narrow, x, input_norm, no_mean, s.input_rstd, dy, dx);
   }
 
@@ -159,12 +162,22 @@ class TransformerBlock final : public Block {
   static constexpr int input_norm = 0, qkv_proj = 1, o_proj = 2, mlp_norm = 3, gate_up_proj = 4, down_proj = 5;
   static constexpr Tensor no_mean{};
   struct Saved {
-    Tensor input_norm, input_rstd, qkv, attention, log_sum_exp, sum, mlp_norm, mlp_rstd, gate_up, gated;
+    Tensor input_norm, input_rstd, qkv, attention, log_sum_exp, sum, mlp_norm, mlp_rstd, gate_up, gated,
+        projection_input;
   };
-  static Saved saved_of(const BlockRun& run) {
+  Saved saved_of(const BlockRun& run) const {
     const std::vector<Tensor>& t = run.saved;
-    return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9]};
+    Saved s{t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], sizes_.flat(t[3])};
+    if (t.size() > 10) s.projection_input = t[10];  // in fp8
+    return s;
   }
+  LinearShape linear(std::int64_t in, std::int64_t out) const {
+    return {sizes_.rows(), in, out, sizes_.dtype, Activation::none, math(sizes_.precision)};
+  }
+  LinearShape qkv_shape() const { return linear(sizes_.d.width, sizes_.d.qkv_width()); }
+  LinearShape projection_shape() const { return linear(sizes_.d.width, sizes_.d.width); }
+  LinearShape gate_up_shape() const { return linear(sizes_.d.width, 2 * sizes_.d.hidden); }
+  LinearShape down_shape() const { return linear(sizes_.d.hidden, sizes_.d.width); }
   std::int64_t rotated() const { return sizes_.d.heads + sizes_.d.kv_heads; }
 
   Sizes sizes_;

@@ -193,9 +193,13 @@ TEST_F(CudaPlans, AnEpilogueThatIsSlowerThanOwnKernelsIsNotTaken) {
     const Tensor x = tensor(DType::bf16, {16, 16}), y = tensor(DType::bf16, {16, 32}),
                  pre = tensor(DType::bf16, {16, 32}), d_weight = tensor(DType::float32, {32, 16}),
                  d_bias = tensor(DType::float32, {32});
-    plan->forward(*stream_, {.x = x, .bias = tensor(DType::bf16, {32}), .pre_activation = pre, .y = y});
-    plan->backward_input(*stream_, {.dy = y, .input_pre_activation = x, .dx = tensor(DType::bf16, {16, 16})});
-    plan->backward_weights(*stream_, {.x = x, .dy = y, .d_weight = d_weight, .d_bias = d_bias});
+    const Tensor left_x = left(shape.x_for_weights()), left_dy = left(shape.dy_for_input());
+    plan->forward(*stream_,
+                  {.x = x, .bias = tensor(DType::bf16, {32}), .pre_activation = pre, .y = y, .x_for_weights = left_x});
+    plan->backward_weights(
+        *stream_, {.x = left_x ? left_x : x, .dy = y, .d_weight = d_weight, .d_bias = d_bias, .dy_for_input = left_dy});
+    plan->backward_input(*stream_,
+                         {.dy = left_dy ? left_dy : y, .input_pre_activation = x, .dx = tensor(DType::bf16, {16, 16})});
     EXPECT_EQ(calls().size(), 3u);
     for (const blas::Call& call : calls()) EXPECT_EQ(call.epilogue, CUBLASLT_EPILOGUE_DEFAULT);
   }

@@ -31,6 +31,14 @@ class CudaPlans : public testing::Test {
     }
     return made;
   }
+  /// What one pass of a plan leaves for another; nothing without extents.
+  models::Tensor left(const models::Dims& dims) {
+    models::Tensor made{nullptr, models::DType::byte, dims};
+    if (dims.rank() == 0) return made;
+    buffers_.emplace_back(*device_, made.bytes());
+    made.data = buffers_.back().data();
+    return made;
+  }
   std::vector<blas::Call>& calls() { return blas::state().calls; }
 
   std::unique_ptr<models::Device> device_;

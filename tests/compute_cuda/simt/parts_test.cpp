@@ -152,7 +152,10 @@ TEST_P(Parts, Fp8) {
       cuda::fp8_greatest(nullptr, values.as<bf16>(), s.count(), scale);
       cuda::fp8_next_scale(nullptr, gradient, scale);
       cuda::fp8_round(nullptr, gradient, values.as<bf16>(), s[0], s[1], scale, straight.data, turned.data);
-      cuda::fp8_round(nullptr, gradient, values.as<bf16>(), s[0], s[1], scale, nullptr, alone.data);
+      const Tensor inverse = lab.out("inverse", DType::float32, {1});
+      cuda::fp8_round(nullptr, gradient, values.as<bf16>(), s[0], s[1], scale, nullptr, alone.data, true,
+                      inverse.as<float>());
+      EXPECT_EQ(*inverse.as<float>(), scale->inverse);
       EXPECT_EQ(scale->scale, gradient ? 4096.0f : 32.0f);
       EXPECT_EQ(scale->inverse, 1 / scale->scale);
       EXPECT_EQ(scale->history[0], 11.0f);

@@ -326,6 +326,32 @@ TEST_F(CudaPlans, AScaledLossScalesItsGradients) {
   }
 }
 
+TEST_F(CudaPlans, InFp8EachOperandIsRoundedOnce) {
+  LinearShape shape{16, 32, 48, DType::bf16};
+  shape.math = Math::fp8;
+  const auto plan = device_->plan(shape);
+  plan->bind(tensor(DType::bf16, {48, 32}));
+  plan->refresh(*stream_);
+  const Tensor x = tensor(DType::bf16, {16, 32}), y = tensor(DType::bf16, {16, 48}), dx = tensor(DType::bf16, {16, 32});
+  const Tensor d_weight = tensor(DType::float32, {48, 32});
+  const Tensor left_x = left(shape.x_for_weights()), left_dy = left(shape.dy_for_input());
+  const auto work = [&](auto&& call) {
+    const long before = simt::gpu().work_done;
+    call();
+    stream_->synchronize();
+    return simt::gpu().work_done - before;
+  };
+  for (const bool is_first : {true, false}) {
+    const long rounding = is_first ? 3 : 2;  // the greatest value of a first tensor, the scale, both layouts
+    EXPECT_EQ(work([&] { plan->forward(*stream_, {.x = x, .y = y, .x_for_weights = left_x}); }), rounding + 1);
+    EXPECT_EQ(work([&] {
+                plan->backward_weights(*stream_, {.x = left_x, .dy = y, .d_weight = d_weight, .dy_for_input = left_dy});
+              }),
+              rounding + 1);
+    EXPECT_EQ(work([&] { plan->backward_input(*stream_, {.dy = left_dy, .dx = dx}); }), 1);
+  }
+}
+
 TEST_F(CudaPlans, WhatFp8CannotDoIsSaid) {
   LinearShape shape{16, 24, 16, DType::bf16};
   shape.math = Math::fp8;

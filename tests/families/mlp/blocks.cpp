@@ -24,31 +24,39 @@ class MlpBlock final : public Block {
   }
   ActivationSpec output() const override { return {name_, {batch_, 1, 1, width_}, dtype()}; }
   std::vector<ActivationSpec> saved() const override {
-    return {{"up", hidden(), dtype()}, {"gelu", hidden(), dtype()}};
+    std::vector<ActivationSpec> specs = {{"up", hidden(), dtype()}, saved_input("gelu", down_shape())};
+    save_rounded(specs, "input", up_shape());
+    return specs;
   }
-  std::vector<ActivationSpec> scratch() const override { return {{"d_hidden", hidden(), dtype()}}; }
+  std::vector<ActivationSpec> scratch() const override {
+    std::vector<ActivationSpec> specs = {{"d_hidden", hidden(), dtype()}};
+    add_rounded_gradient(specs, {up_shape(), down_shape()});
+    return specs;
+  }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>&) override {
     own_ = own;
-    up_ = device.plan(LinearShape{batch_, in_, 2 * width_, dtype(), Activation::gelu, math(precision_)});
-    down_ = device.plan(LinearShape{batch_, 2 * width_, width_, dtype(), Activation::none, math(precision_)});
+    up_ = device.plan(up_shape());
+    down_ = device.plan(down_shape());
     up_->bind(own[0].weight);
     down_->bind(own[2].weight);
   }
   std::vector<NamedPlan> plans() const override { return {{"linear", up_}, {"linear", down_}}; }
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const bool follows = run.update_statistics;
-    up_->forward(run.stream, {flat(run, x), own_[1].weight, {}, run.saved[0], run.saved[1], follows});
-    down_->forward(run.stream, {run.saved[1], own_[3].weight, {}, {}, y.reshaped({batch_, width_}), follows});
+    const Tensor gelu = input_of(run.saved[1], run.scratch[0]);
+    up_->forward(run.stream, {flat(run, x), own_[1].weight, {}, run.saved[0], gelu, follows, left_of(input(run, x))});
+    down_->forward(run.stream,
+                   {gelu, own_[3].weight, {}, {}, y.reshaped({batch_, width_}), follows, left_of(run.saved[1])});
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Tensor d_y = dy.reshaped({batch_, width_}), &d_hidden = run.scratch[0];
-    down_->backward_weights(run.stream, {run.saved[1], d_y, own_[2].gradient, own_[3].gradient, run.accumulate});
+    Tensor operand = weights_backward(run, *down_, run.saved[1], d_y, own_[2].gradient, own_[3].gradient);
     announce(run, 3, 2);
-    down_->backward_input(run.stream, {d_y, run.saved[0], d_hidden});
-    up_->backward_weights(run.stream, {flat(run, x), d_hidden, own_[0].gradient, own_[1].gradient, run.accumulate});
+    down_->backward_input(run.stream, {operand, run.saved[0], d_hidden});
+    operand = weights_backward(run, *up_, input(run, x), d_hidden, own_[0].gradient, own_[1].gradient);
     announce(run, 1, 0);
-    if (dx) up_->backward_input(run.stream, {d_hidden, {}, dx.reshaped({batch_, in_})});
+    if (dx) up_->backward_input(run.stream, {operand, {}, dx.reshaped({batch_, in_})});
   }
 
  private:
@@ -57,6 +65,12 @@ class MlpBlock final : public Block {
   Tensor flat(const BlockRun& run, const Tensor& x) const {
     return (x ? x : run.tokens_or_images).reshaped({batch_, in_});
   }
+  /// As backward_weights takes it.
+  Tensor input(const BlockRun& run, const Tensor& x) const {
+    return run.saved.size() > 2 ? run.saved[2] : flat(run, x);
+  }
+  LinearShape up_shape() const { return {batch_, in_, 2 * width_, dtype(), Activation::gelu, math(precision_)}; }
+  LinearShape down_shape() const { return {batch_, 2 * width_, width_, dtype(), Activation::none, math(precision_)}; }
 
   std::string name_;
   Precision precision_;

@@ -100,13 +100,15 @@ __device__ inline int line_at(int of_pack, int k, int of_column) {
 /// Blocks: tiles across × tiles down. rows and columns: multiples of 16. `wide`: all addresses are multiples of 16.
 template <class F, bool wide>
 __global__ void __launch_bounds__(round_threads)
-    fp8_round_kernel(const bf16* x, Index rows, Index columns, Fp8Scale* s, bool follows, F* straight, F* transposed) {
+    fp8_round_kernel(const bf16* x, Index rows, Index columns, Fp8Scale* s, bool follows, F* straight, F* transposed,
+                     float* inverse) {
   auto* shared = dynamic_shared<std::uint32_t>();
   std::uint32_t* turned = shared + round_threads / warp_size;  // (tile columns, tile rows) bytes
   const unsigned tiles = static_cast<unsigned>((columns + tile_columns - 1) / tile_columns), down = blockIdx.x / tiles;
   const Index first_row = static_cast<Index>(down) * tile_rows,
               first_column = static_cast<Index>(blockIdx.x - down * tiles) * tile_columns;
   const float scale = s->scale;
+  if (inverse != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *inverse = s->inverse;
   std::uint32_t greatest = 0;
   const int thread = static_cast<int>(threadIdx.x), of_pack = thread % (tile_columns / pack), column = of_pack * pack,
             group = thread / (tile_columns / pack);
@@ -159,12 +161,12 @@ __global__ void __launch_bounds__(round_threads)
 
 template <class F>
 void launch_round(cudaStream_t stream, const bf16* x, Index rows, Index columns, Fp8Scale* scale, bool follows,
-                  void* straight, void* transposed) {
+                  void* straight, void* transposed, float* inverse) {
   const auto blocks = static_cast<unsigned>(ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns));
   constexpr std::size_t shared_bytes = round_threads / warp_size * sizeof(std::uint32_t) + tile_rows * tile_columns;
   const auto with = [&]<bool wide>() {
     launch<fp8_round_kernel<F, wide>>(blocks, round_threads, shared_bytes, stream, x, rows, columns, scale, follows,
-                                      static_cast<F*>(straight), static_cast<F*>(transposed));
+                                      static_cast<F*>(straight), static_cast<F*>(transposed), inverse);
   };
   if (aligned(x) && aligned(straight) && aligned(transposed)) {
     with.template operator()<true>();
@@ -187,11 +189,11 @@ void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale) {
 }
 
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
-               void* straight, void* transposed, bool follows) {
+               void* straight, void* transposed, bool follows, float* inverse) {
   if (gradient) {
-    launch_round<e5m2>(stream, x, rows, columns, scale, follows, straight, transposed);
+    launch_round<e5m2>(stream, x, rows, columns, scale, follows, straight, transposed, inverse);
   } else {
-    launch_round<e4m3>(stream, x, rows, columns, scale, follows, straight, transposed);
+    launch_round<e4m3>(stream, x, rows, columns, scale, follows, straight, transposed, inverse);
   }
 }
 

@@ -113,9 +113,10 @@ void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* sca
 /// formula::next_fp8_scale, for e5m2 where `gradient`, else e4m3.
 void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
 /// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and
-/// `transposed` (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`.
+/// `transposed` (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`;
+/// *inverse, where given: scale->inverse.
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
-               void* straight, void* transposed, bool follows = true);
+               void* straight, void* transposed, bool follows = true, float* inverse = nullptr);
 
 // Attention where the library's fused one refuses: `matrices` of (seq, seq), row r sees columns [0, r] where causal.
 /// p = softmax(scale · scores) as T, zero where masked; log_sum_exp of scale · scores, float32 (matrices, seq).
