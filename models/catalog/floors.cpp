@@ -77,12 +77,34 @@ double click_error(std::int64_t votes) {
   return error;
 }
 
+int masked_levels(std::int64_t vocabulary) {
+  const std::int64_t of_topic = (vocabulary - masked_special_tokens) / masked_topics;
+  int levels = 0;
+  while ((std::int64_t{2} << levels) - 1 <= of_topic) ++levels;
+  return levels;
+}
+
+double masked_entropy(std::int64_t vocabulary) {
+  const auto part = [](double p) { return -p * std::log(p); };
+  const int levels = masked_levels(vocabulary);
+  const auto n = static_cast<double>(vocabulary - masked_special_tokens);
+  double of_token = 0, of_seen = 0, others = n;  // others: tokens that the topic does not have
+  for (int level = 0; level < levels; ++level) {
+    const double count = std::ldexp(1.0, level), p = 1 / (levels * count);
+    of_token += count * part(p), of_seen += count * part(0.5 * p + 0.5 / n), others -= count;
+  }
+  of_seen += others * part(0.5 / n);
+  const double given_token = part(0.5 + 0.5 / n) + (n - 1) * part(0.5 / n);
+  return of_token - 0.2 * (of_seen - given_token);
+}
+
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   const DataDescription data = network.data();
   switch (data.kind) {
     case DataKind::tokens:
       break;
     case DataKind::masked_tokens:
+      return masked_entropy(data.vocabulary);
     case DataKind::segmented_images:
       return std::numeric_limits<double>::quiet_NaN();
     case DataKind::images:

@@ -17,6 +17,12 @@ inline constexpr float grating_amplitude = 1.0f, grating_sigma = 1.0f;
 /// deviations; and how often an index votes against the label.
 inline constexpr double click_signal = 0.75, click_vote_error = 0.35;
 
+/// Of masked tokens (models/data/masked_source.hpp): tokens of the vocabulary that are special, and topics among which
+/// the others are dealt.
+inline constexpr int masked_special_tokens = 4, masked_topics = 4;
+/// Levels of a topic's tokens: level l has 2^l of them, as many levels as fit into its share of the vocabulary.
+int masked_levels(std::int64_t vocabulary);
+
 /// Nats a token, given the two tokens before it: H(½, ¼, ⅛, ⅛) = 1.75·ln 2, whatever the vocabulary.
 double markov_entropy_rate();
 /// Nats of the second token of a sequence: the one before the first is hidden and uniform. ln 4 where 4 divides the
@@ -35,10 +41,19 @@ double grating_error(int size, int channels, std::int64_t classes);
 /// m = click_signal, q = click_vote_error; so P = Σ_k binom(n, k)·(1−q)^k·q^{n−k}·Φ(−m − (2k − n)·λ/(2m)).
 double click_error(std::int64_t votes);
 
+/// Least expected loss, in nats a predicted token, of a model that knows the topics and which tokens are predicted. A
+/// token X of level l has the probability 1/(levels·2^l): H(X) = ln(levels) + (levels − 1)/2·ln 2. In a fifth of the
+/// cases a token W is seen in place of [MASK], X in half of them and one of all n ordinary tokens in the others, and
+/// tells I = H(W) − H(W|X): each token of W has ½·P(X) + ½/n, and given X that one has ½ + ½/n and each other one ½/n.
+/// H(X) − I/5 is left.
+double masked_entropy(std::int64_t vocabulary);
+
 /// The floor of held-out samples, exact whatever the seed. Tokens: the least expected loss, in nats a token: the
 /// entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one before
-/// it is hidden). Images, clicks: the error of the best classifier. Masked tokens and segmented images: NaN, not known;
-/// no task uses them.
+/// it is hidden). Masked tokens: masked_entropy(), to which the labels of next sentences add nothing. From 16 tokens on
+/// each segment has more tokens than are predicted in the sequence, so that one that is not tells its topic for
+/// certain; in shorter sequences the best model may lose more. Images, clicks: the error of the best classifier.
+/// Segmented images: NaN, not known; no task uses them.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
 }  // namespace tw::models

@@ -24,12 +24,11 @@ std::int64_t below(std::uint32_t word, std::int64_t bound) {
 }  // namespace
 
 MaskedSource::MaskedSource(std::int64_t vocabulary, std::uint64_t seed)
-    : ordinary_(vocabulary - first_ordinary), seed_(seed) {
+    : ordinary_(vocabulary - first_ordinary), levels_(masked_levels(vocabulary)), seed_(seed) {
   if (vocabulary < least_vocabulary || vocabulary > TokenSource::most_tokens) {
     throw Error(Failure::usage, "masked tokens need a vocabulary of " + std::to_string(least_vocabulary) + " to " +
                                     std::to_string(TokenSource::most_tokens) + ", not " + std::to_string(vocabulary));
   }
-  while ((std::int64_t{2} << levels_) - 1 <= ordinary_) ++levels_;
   permutation_.resize(static_cast<std::size_t>(ordinary_));
   std::iota(permutation_.begin(), permutation_.end(), first_ordinary);
   for (std::int64_t i = ordinary_ - 1; i > 0; --i) {  // Fisher–Yates
@@ -39,7 +38,7 @@ MaskedSource::MaskedSource(std::int64_t vocabulary, std::uint64_t seed)
 }
 
 std::int32_t MaskedSource::token(int topic, std::int64_t r) const {
-  return permutation_[static_cast<std::size_t>((r + topic * ordinary_ / topics) % ordinary_)];
+  return permutation_[static_cast<std::size_t>(topic * (ordinary_ / topics) + r)];
 }
 
 void MaskedSource::fill(Split split, std::uint64_t first_sample, const MaskedLayout& layout, std::int32_t* inputs,

@@ -2,17 +2,21 @@
 //
 //   [CLS] segment A [SEP] segment B [SEP]      all sequences have their full length: no padding and no mask of it
 //
-// Each segment is about one of 4 topics, which order the vocabulary differently: a token is the r-th of its topic with
-// r = 2^l − 1 + u, level l uniform, u uniform below 2^l. So its probability falls as 1/r, as in texts, and the frequent
-// tokens of a segment tell its topic. B has A's topic in half of the sequences (label 0, "is next"), another in the
-// others (label 1). Of the ordinary tokens, masked_positions(seq_len) at random are to be predicted: 80 % of them are
-// replaced by [MASK], 10 % by a uniform token, 10 % are left.
+// Each segment is about one of 4 topics, each of which has a quarter of the ordinary tokens: a token is the r-th of its
+// topic with r = 2^l − 1 + u, level l uniform, u uniform below 2^l. So its probability falls as 1/r, as in texts. B has
+// A's topic in half of the sequences (label 0, "is next"), another in the others (label 1). Of the ordinary tokens,
+// masked_positions(seq_len) at random are to be predicted: 80 % of them are replaced by [MASK], 10 % by a uniform
+// ordinary token, 10 % are left.
+//
+// The other tokens of a segment tell its topic, both topics tell the label. The least possible loss is masked_entropy()
+// of models/catalog/floors.hpp.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "models/catalog/description.hpp"
+#include "models/catalog/floors.hpp"
 #include "models/compute/tensor.hpp"
 #include "models/data/token_source.hpp"  // Split
 
@@ -37,8 +41,8 @@ struct MaskedLayout {
 class MaskedSource {
  public:
   /// Token 0 pads in the public definition, whose table gets no gradient from it: it does not occur.
-  static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = 4;
-  static constexpr int topics = 4;
+  static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = masked_special_tokens;
+  static constexpr int topics = masked_topics;
   static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = 8;
 
   /// Throws Error{usage} for a vocabulary below least_vocabulary or above TokenSource::most_tokens.
@@ -46,7 +50,7 @@ class MaskedSource {
   /// Samples [first_sample, first_sample + layout.batch). Throws Error{usage} where sequences are too short.
   void fill(Split split, std::uint64_t first_sample, const MaskedLayout& layout, std::int32_t* inputs,
             std::int32_t* targets) const;
-  /// The r-th token of a topic.
+  /// The r-th token of a topic, r < 2^levels() − 1.
   std::int32_t token(int topic, std::int64_t r) const;
   int levels() const { return levels_; }
 
@@ -54,7 +58,7 @@ class MaskedSource {
   void fill_one(std::uint64_t stream, std::int64_t b, const MaskedLayout& layout, std::int32_t* inputs,
                 std::int32_t* targets) const;
   std::int64_t ordinary_;  // tokens that are not special
-  int levels_ = 0;         // so many that 2^levels − 1 ≤ ordinary
+  int levels_;
   std::uint64_t seed_;
   std::vector<std::int32_t> permutation_;  // (ordinary)
 };

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import bert
 import dlrm
 import gpt2
 import initial
@@ -46,6 +47,10 @@ def tokens(shape, task):
     return sources.Tokens(shape["vocabulary"], task["seq_len"])
 
 
+def masked_tokens(shape, task):
+    return sources.MaskedTokens(shape["vocabulary"], task["seq_len"])
+
+
 def gratings(shape, task):
     return sources.Gratings(shape["image_size"], shape["image_channels"], shape["classes"])
 
@@ -55,6 +60,7 @@ def clicks(shape, task):
 
 
 FAMILIES = {
+    "bert": Family(bert.loss, initial.bert, masked_tokens),
     "dlrm": Family(dlrm.loss, initial.dlrm, clicks),
     "gpt2": Family(gpt2.loss, initial.gpt2, tokens),
     "llama": Family(llama.loss, initial.llama, tokens),

@@ -62,6 +62,41 @@ def llama(shape, rng):
     return weights
 
 
+def bert(shape, rng):
+    """Devlin et al. 2018, as in Hugging Face's BERT: normal(0.02) without truncation, biases 0, norms 1."""
+    width, hidden = shape["width"], shape["hidden"]
+    weights = {}
+
+    def matrix(name, rows, columns):
+        weights[name + ".weight"] = rng.normal(0, 0.02, (rows, columns))
+
+    def linear(name, inputs, outputs):
+        matrix(name, outputs, inputs)
+        weights[name + ".bias"] = np.zeros(outputs)
+
+    def norm(name):
+        weights[name + ".LayerNorm.weight"], weights[name + ".LayerNorm.bias"] = np.ones(width), np.zeros(width)
+
+    for name, rows in (("word", shape["vocabulary"]), ("position", shape["max_seq"]), ("token_type", shape["segments"])):
+        matrix(f"bert.embeddings.{name}_embeddings", rows, width)
+    norm("bert.embeddings")
+    for layer in range(shape["layers"]):
+        prefix = f"bert.encoder.layer.{layer}."
+        for name in ("query", "key", "value"):
+            linear(f"{prefix}attention.self.{name}", width, width)
+        linear(prefix + "attention.output.dense", width, width)
+        norm(prefix + "attention.output")
+        linear(prefix + "intermediate.dense", width, hidden)
+        linear(prefix + "output.dense", hidden, width)
+        norm(prefix + "output")
+    linear("bert.pooler.dense", width, width)
+    linear("cls.predictions.transform.dense", width, width)
+    norm("cls.predictions.transform")
+    weights["cls.predictions.bias"] = np.zeros(shape["vocabulary"])
+    linear("cls.seq_relationship", width, 2)
+    return weights
+
+
 def dlrm(shape, rng):
     """facebookresearch/dlrm's: rows of a table uniform within ±√(1/rows), weights normal(√(2/(in + out))), biases normal(√(1/out))."""
     weights = {}

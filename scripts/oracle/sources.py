@@ -38,6 +38,54 @@ class Tokens:
         return {"input_ids": tokens[:, 1:-1], "labels": tokens[:, 2:]}
 
 
+class MaskedTokens:
+    """[CLS] A [SEP] B [SEP]. Each of 4 topics has a quarter of the ordinary tokens, in levels: level l has 2^l of them. A token of a
+    segment has a uniform level and is uniform within it. B has A's topic (label 0) or another one (label 1). 15 % of a sequence's tokens
+    are predicted: 80 % of these are [MASK], 10 % a uniform ordinary token."""
+
+    TOPICS, CLS, SEP, MASK, FIRST = 4, 1, 2, 3, 4  # the first ordinary token; token 0 pads and does not occur
+
+    def __init__(self, vocabulary, seq_len):
+        n = vocabulary - self.FIRST
+        self.ordinary, self.seq_len, self.masked = n, seq_len, max(1, seq_len * 15 // 100)
+        self.levels = int(math.log2(n // self.TOPICS + 1))
+        share = np.repeat(1 / (self.levels * 2.0 ** np.arange(self.levels)), 2 ** np.arange(self.levels))
+        # Of a predicted token that is not [MASK], half are right and half are uniform: how much is seen of it.
+        seen = entropy(np.concatenate([(share + 1 / n) / 2, np.full(n - len(share), 0.5 / n)]))
+        given_right = entropy(np.append(np.full(n - 1, 0.5 / n), (1 + 1 / n) / 2))
+        self.floor = entropy(share) - 0.2 * (seen - given_right)
+
+    def drawn(self, rng):
+        length = self.ordinary // self.TOPICS
+        self.tokens = self.FIRST + rng.permutation(self.ordinary)[: self.TOPICS * length].reshape(self.TOPICS, length)
+        return self
+
+    def batch(self, rng, count, held_out=False):
+        places, shape = self.seq_len - 3, (count, self.seq_len - 3)  # of ordinary tokens
+        quarter = max(1, places // 4)
+
+        def uniform_tokens():
+            return self.FIRST + rng.integers(self.ordinary, size=shape)
+
+        label, topic = rng.integers(2, size=count), rng.integers(self.TOPICS, size=count)
+        other = (topic + rng.integers(1, self.TOPICS, size=count)) % self.TOPICS
+        first_length = rng.integers(quarter, places - quarter + 1, size=count)[:, None]
+        index = np.arange(places)
+        in_other = (index >= first_length) & (label == 1)[:, None]
+        of_level = 2 ** rng.integers(self.levels, size=shape)
+        tokens = self.tokens[np.where(in_other, other[:, None], topic[:, None]), of_level - 1 + rng.integers(of_level)]
+        is_predicted = rng.uniform(size=shape).argsort(axis=1) < self.masked
+        labels = np.where(is_predicted, tokens, -100)
+        fate = np.where(is_predicted, rng.uniform(size=shape), 1)
+        seen = np.where(fate < 0.8, self.MASK, np.where(fate < 0.9, uniform_tokens(), tokens))
+        column = 1 + index + (index >= first_length)  # behind [CLS], and [SEP] for B
+        whole = {"input_ids": np.full((count, self.seq_len), self.SEP), "labels": np.full((count, self.seq_len), -100)}
+        whole["input_ids"][:, 0] = self.CLS
+        np.put_along_axis(whole["input_ids"], column, seen, axis=1)
+        np.put_along_axis(whole["labels"], column, labels, axis=1)
+        return {**whole, "token_type_ids": (np.arange(self.seq_len) > 1 + first_length).astype(np.int64), "next_sentence_label": label}
+
+
 class Gratings:
     """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is redrawn,
     except for held-out images. One frequency pair per class, on the coarsest grid of the open half plane below Nyquist that has enough."""

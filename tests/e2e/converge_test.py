@@ -43,6 +43,10 @@ class Converge(Case):
         self.reach("llama-tiny", "markov_llama")
         self.assertIn("markov_llama: excess loss ≤ 0.1 nats over a floor of 1.218,", self.shown())
 
+    def test_masked_tokens_reach_their_target(self):
+        self.reach("bert-tiny", "masked")
+        self.assertIn("masked: excess loss ≤ 0.5 nats over a floor of 2.747,", self.shown())
+
     def test_clicks_with_tables_on_two_ranks_reach_their_target(self):
         self.reach("dlrm-tiny", "clicks")
         self.assertIn("clicks: held-out error ≤ 0.1, the best possible is 0.07447,", self.shown())

@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <numbers>
 #include <set>
+#include <vector>
 
+#include "models/catalog/floors.hpp"
+#include "models/catalog/tasks.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/data/synthetic_data.hpp"
@@ -95,29 +101,159 @@ TEST(MaskedSource, EightyTenTen) {
   EXPECT_EQ(static_cast<double>(masks), masked) << "nothing else is masked";
 }
 
+/// What is seen of one sequence: its ordinary tokens, those of the first segment in front.
+struct Seen {
+  std::vector<std::int32_t> tokens;  // [MASK] among them
+  std::vector<bool> predicted;
+  std::vector<std::int32_t> targets;  // where predicted
+  std::size_t first_length = 0;
+  bool is_random = false;  // the label
+};
+
+Seen seen_of(const Batch& batch, std::int64_t b) {
+  Seen seen;
+  const MaskedLayout& layout = batch.layout;
+  const std::int64_t masked = masked_positions(layout.seq);
+  std::int64_t next = b * masked;
+  for (std::int64_t t = 1; t < layout.seq - 1; ++t) {
+    if (batch.token(b, t) == MaskedSource::sep) {
+      seen.first_length = seen.tokens.size();
+      continue;
+    }
+    const bool is_predicted = next < (b + 1) * masked && batch.row(next) == b * layout.seq + t;
+    seen.tokens.push_back(batch.token(b, t));
+    seen.predicted.push_back(is_predicted);
+    seen.targets.push_back(is_predicted ? batch.target(next++) : -1);
+  }
+  seen.is_random = batch.target(layout.predicted() + b) == 1;
+  return seen;
+}
+
+/// The best prediction by Bayes' rule, over all topics that the segments may have.
+class Ideal {
+ public:
+  Ideal(const MaskedSource& source, std::int64_t vocabulary)
+      : uniform_(1 / static_cast<double>(vocabulary - MaskedSource::first_ordinary)) {
+    for (int topic = 0; topic < MaskedSource::topics; ++topic)
+      for (std::int64_t r = 0; r < (std::int64_t{1} << source.levels()) - 1; ++r) {
+        const double of_level = std::exp2(std::floor(std::log2(static_cast<double>(r + 1))));
+        shares_[topic][source.token(topic, r)] = 1 / (source.levels() * of_level);
+      }
+  }
+  /// Losses of the predicted token at `place` and of the label, seeing only the ordinary tokens for which `sees`.
+  std::pair<double, double> loss(const Seen& seen, std::size_t place,
+                                 const std::function<bool(std::size_t)>& sees) const {
+    double sum = 0, of_token = 0, of_label = 0;
+    for (int first = 0; first < MaskedSource::topics; ++first) {
+      for (int second = 0; second < MaskedSource::topics; ++second) {
+        double weight = first == second ? 1 : 1.0 / (MaskedSource::topics - 1);  // is and is not next: equally often
+        const auto topic = [&](std::size_t i) { return i < seen.first_length ? first : second; };
+        for (std::size_t i = 0; i < seen.tokens.size(); ++i)
+          if (i != place && sees(i)) weight *= likelihood(seen, i, topic(i));
+        const double right = share(topic(place), seen.targets[place]) * fate(seen, place, seen.targets[place]);
+        of_token += weight * right;
+        weight *= likelihood(seen, place, topic(place));
+        sum += weight;
+        of_label += (first != second) == seen.is_random ? weight : 0;
+      }
+    }
+    return {-std::log(of_token / sum), -std::log(of_label / sum)};
+  }
+
+ private:
+  double share(int topic, std::int32_t token) const {
+    const auto found = shares_[topic].find(token);
+    return found == shares_[topic].end() ? 0 : found->second;
+  }
+  /// Probability of what is seen at a predicted place, given its target.
+  double fate(const Seen& seen, std::size_t i, std::int32_t target) const {
+    if (seen.tokens[i] == MaskedSource::mask) return 0.8;
+    return 0.1 * uniform_ + (seen.tokens[i] == target ? 0.1 : 0);
+  }
+  /// Probability of what is seen at i, given the topic.
+  double likelihood(const Seen& seen, std::size_t i, int topic) const {
+    const double p = share(topic, seen.tokens[i]);
+    if (!seen.predicted[i]) return p;
+    return seen.tokens[i] == MaskedSource::mask ? 0.8 : 0.1 * uniform_ + 0.1 * p;
+  }
+  double uniform_;
+  std::map<std::int32_t, double> shares_[MaskedSource::topics];
+};
+
+struct MeanLoss {
+  double mean = 0, deviation = 0;  ///< deviation: of the mean
+};
+MeanLoss mean_of(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value, squares += value * value;
+  return {sum / n, std::sqrt((squares / n - sum / n * sum / n) / n)};
+}
+
+TEST(MaskedSource, TheFloorIsThatOfTheBestModel) {
+  const NetworkDescription network = find_network("bert-tiny");
+  const std::int64_t vocabulary = network.data().vocabulary;
+  const MaskedSource source(vocabulary, 3);
+  const Ideal ideal(source, vocabulary);
+  for (const std::int64_t seq : {16, 32, 64}) {
+    const MaskedLayout layout{64000 / seq, seq};
+    const Batch batch = made(source, layout, 0, Split::held_out);
+    std::vector<double> losses;  // of sequences
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      const Seen seen = seen_of(batch, b);
+      double& loss = losses.emplace_back(0);
+      for (std::size_t i = 0; i < seen.tokens.size(); ++i) {
+        if (!seen.predicted[i]) continue;
+        const auto [of_token, of_label] = ideal.loss(seen, i, [](std::size_t) { return true; });
+        loss += of_token / static_cast<double>(masked_positions(seq));
+        ASSERT_LT(of_label, 1e-12) << "tokens that are not predicted tell both topics for certain";
+      }
+    }
+    const MeanLoss found = mean_of(losses);
+    EXPECT_NEAR(exact_floor(network, seq), found.mean, 4 * found.deviation) << seq;
+    EXPECT_LT(found.deviation, 0.02) << seq;
+  }
+  EXPECT_DOUBLE_EQ(exact_floor(network, 32), masked_entropy(128));
+}
+
+TEST(MaskedSource, WithoutAttentionOrWithOneHeadNobodyReachesTheTarget) {
+  const TaskDescription task = task_of("bert-tiny").value();
+  const NetworkDescription network = find_network(task.model);
+  const std::int64_t vocabulary = network.data().vocabulary;
+  EXPECT_GT(std::numbers::ln2, task.target + 0.15) << "of a model that guesses next sentences";
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const MaskedSource source(vocabulary, seed);
+    const Ideal ideal(source, vocabulary);
+    const MaskedLayout layout{1000, task.seq_len};
+    const Batch batch = made(source, layout);
+    std::vector<double> losses;  // of a model that sees the predicted token's place only
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      const Seen seen = seen_of(batch, b);
+      for (std::size_t i = 0; i < seen.tokens.size(); ++i)
+        if (seen.predicted[i]) losses.push_back(ideal.loss(seen, i, [](std::size_t) { return false; }).first);
+    }
+    EXPECT_GT(mean_of(losses).mean - exact_floor(network, task.seq_len), 1.1) << "the documented bound, seed " << seed;
+  }
+}
+
 TEST(MaskedSource, SegmentsTellTheirTopicAndTheLabel) {
-  // The commonest ordinary token of each topic has rank 0, drawn with 1 / levels.
   const MaskedSource source(128, 9);
   const MaskedLayout layout{60, 128};
   const Batch batch = made(source, layout);
-  std::set<std::int32_t> commonest;
-  for (int topic = 0; topic < MaskedSource::topics; ++topic) commonest.insert(source.token(topic, 0));
-  ASSERT_EQ(commonest.size(), static_cast<std::size_t>(MaskedSource::topics));
-  int right = 0;
+  std::map<std::int32_t, int> topics;
+  EXPECT_EQ(source.levels(), 5);
+  for (int topic = 0; topic < MaskedSource::topics; ++topic)
+    for (std::int64_t r = 0; r < 31; ++r)
+      EXPECT_TRUE(topics.emplace(source.token(topic, r), topic).second) << "of one topic only";
   for (std::int64_t b = 0; b < layout.batch; ++b) {
-    int topics[2] = {0, 0};
-    for (const int segment : {0, 1}) {
-      int most = -1;
-      for (int topic = 0; topic < MaskedSource::topics; ++topic) {
-        int count = 0;
-        for (std::int64_t t = 0; t < layout.seq; ++t)
-          count += batch.segment(b, t) == segment && batch.token(b, t) == source.token(topic, 0) ? 1 : 0;
-        if (count > most) most = count, topics[segment] = topic;
-      }
-    }
-    right += (topics[0] == topics[1] ? 0 : 1) == batch.target(layout.predicted() + b) ? 1 : 0;
+    const Seen seen = seen_of(batch, b);
+    std::array<std::set<int>, 2> found;  // of each segment's tokens that are not predicted
+    for (std::size_t i = 0; i < seen.tokens.size(); ++i)
+      if (!seen.predicted[i]) found[i < seen.first_length ? 0 : 1].insert(topics.at(seen.tokens[i]));
+    EXPECT_EQ(found[0].size(), 1u);
+    EXPECT_EQ(found[1].size(), 1u);
+    EXPECT_EQ(found[0] != found[1], seen.is_random);
   }
-  EXPECT_GE(right, 51) << "counting alone finds most labels of " << layout.batch;
 }
 
 TEST(MaskedSource, SamplesDifferBySplitIndexAndSeedOnly) {

@@ -77,6 +77,8 @@ TEST_F(ReferenceBand, HoldsTheTransformer) { hold(run("gpt2-tiny", as_it_is, tra
 
 TEST_F(ReferenceBand, HoldsTheRecommender) { hold(run("dlrm-tiny", as_it_is, trainer_steps, 3), "dlrm-tiny"); }
 
+TEST_F(ReferenceBand, HoldsTheEncoder) { hold(run("bert-tiny", as_it_is, trainer_steps, 1), "bert-tiny"); }
+
 TEST_F(ReferenceBand, HoldsTheLlama) { hold(run("llama-tiny", as_it_is, trainer_steps, 1), "llama-tiny"); }
 
 TEST_F(ReferenceBand, FindsAQuarterOfTheRate) {
