@@ -44,7 +44,7 @@ std::string context_lines(const Report& report) {
   const Context& c = report.context;
   if (report.program.name.empty())
     return "Records of a run, without its report: context and plan are not in this file.\n";
-  std::string text = fmt::format("- suite {}, plan {}\n", plain(report.plan.suite),
+  std::string text = fmt::format("- suite {}, plan {}\n", plain(suite_words(report.plan)),
                                  sha256_hex(report.plan.canonical_json).substr(0, 12));
   text += fmt::format("- started {}{}\n", plain(c.started_at),
                       c.finished_at.empty() ? ", not finished" : ", finished " + plain(c.finished_at));

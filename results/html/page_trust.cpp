@@ -144,7 +144,7 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
     if (p.name.empty())
       section.say(whose(systems, systems[s]) + "an unfinished run: context and plan are not in its records.", "note");
     line("program", p.name.empty() ? "" : fmt::format("{} {} ({})", p.name, p.version, p.git_commit));
-    line("suite", report.plan.suite);
+    line("suite", suite_words(report.plan));
     line("plan", report.plan.canonical_json.empty() ? "" : "SHA-256 " + sha256_hex(report.plan.canonical_json));
     line("started", c.started_at), line("finished", c.finished_at);
     line("command", text::join(c.argv, " "));

@@ -114,5 +114,7 @@ std::string sha256_hex(const std::string& bytes);
 /// What makes two points comparable: network, cut, sequence length, optimizer, parameters; of runs to a target also the
 /// task, its schedule, how good is good enough and how that is looked at. Not how fast they are trained.
 std::string workload_hash(const Workload& workload, const std::optional<Target>& target = {});
+/// "standard, sizes of device class gpu": the suite, and the class of device whose sizes the plan has, if it names one.
+std::string suite_words(const PlanInfo& plan);
 
 }  // namespace tw::results

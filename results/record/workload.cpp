@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "results/record/names_format.hpp"
@@ -18,6 +19,14 @@ std::string workload_hash(const Workload& w, const std::optional<Target>& target
                         s.warmup_steps, s.decay_steps);
   }
   return sha256_hex(text);
+}
+
+std::string suite_words(const PlanInfo& plan) {
+  if (!json_fault(plan.canonical_json).empty()) return plan.suite;
+  const auto json = nlohmann::json::parse(plan.canonical_json);
+  const auto of_class = json.find("device_class");
+  if (of_class == json.end() || !of_class->is_string()) return plan.suite;
+  return plan.suite + ", sizes of device class " + of_class->get<std::string>();
 }
 
 }  // namespace tw::results

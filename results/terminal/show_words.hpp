@@ -21,7 +21,7 @@ using text::count, text::join_said;
 
 /// "quick, plan 3963975972f9", and the kit that it is of.
 inline std::string plan_words(const PlanInfo& plan) {
-  const std::string words = plan.suite + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
+  const std::string words = suite_words(plan) + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
   return plan.kit ? join_said({words, join_said({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ")
                   : words;
 }

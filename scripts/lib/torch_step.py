@@ -94,10 +94,10 @@ class Peer:
         return statistics.median(map(self.between, marks, marks[1:])), float(loss.detach())
 
     def warm(self, arguments):
-        """Compiles and lets cuDNN choose; then runs 3 to 20 steps, within 3 s. Returns the seconds of a step."""
+        """Compiles and lets cuDNN choose; then runs steps for 3 s, at most 20 and at least one. Returns the seconds of a step."""
         self.block(arguments, 1)
         begin, seconds = time.perf_counter(), []
-        while len(seconds) < 20 and (len(seconds) < 3 or time.perf_counter() - begin < 3):
+        while len(seconds) < 20 and (not seconds or time.perf_counter() - begin < 3):
             seconds.append(self.block(arguments, 1)[0])
         return statistics.median(seconds)
 

@@ -197,5 +197,13 @@ TEST(Workload, Hash) {
   EXPECT_EQ(workload_hash(w), "7b94e7f2cf9c96ac6f9a09037aef60c3899d1a6895b15e5d3d5496451ad28f40");
 }
 
+TEST(Plan, SuiteWordsNameTheDeviceClass) {
+  EXPECT_EQ(suite_words({"quick", R"({"device":"cpu","points":[]})"}), "quick");
+  EXPECT_EQ(suite_words({"standard", R"({"device_class":"gpu","points":[]})"}), "standard, sizes of device class gpu");
+  EXPECT_EQ(suite_words({"kit", R"({"device_class":1})"}), "kit");
+  EXPECT_EQ(suite_words({"from elsewhere", "[1]"}), "from elsewhere");
+  EXPECT_EQ(suite_words({"cut", "{"}), "cut");
+}
+
 }  // namespace
 }  // namespace tw
