@@ -72,7 +72,7 @@ std::string others_at_work(const ProcessorUse& earlier, const ProcessorUse& late
     if (named == most_named || 10 * ticks < programs.front().first) break;
     names += (named++ == 0 ? ": " : ", ") + name;
   }
-  if (names.empty()) names = ", by processes that cannot be seen from here";
+  if (names.empty()) names = " (in processes that this one cannot see)";
   return "other programs use " + std::to_string(std::lround(100 * std::min(*share, 1.0))) + " % of the CPU" + names;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,9 @@ constexpr int kept = 3;  // the one file besides the three standard ones
 constexpr auto longest_pause = std::chrono::minutes(5);
 
 void close_all_but_kept() {
-  if (close_range(kept + 1, ~0U, 0) == 0) return;
+#ifdef SYS_close_range  // its function came with glibc 2.34
+  if (syscall(SYS_close_range, kept + 1U, ~0U, 0U) == 0) return;
+#endif
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   for (rlim_t fd = kept + 1; fd < limit.rlim_cur && fd < 1 << 20; ++fd) close(static_cast<int>(fd));

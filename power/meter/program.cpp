@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -24,6 +26,16 @@ struct Actions {
   Actions() { posix_spawn_file_actions_init(&value); }
   ~Actions() { posix_spawn_file_actions_destroy(&value); }
 };
+void close_others(posix_spawn_file_actions_t& actions) {
+#if __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#else
+  std::error_code none;  // without /proc they stay open
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none))
+    if (const int file = std::stoi(entry.path().filename()); file > STDERR_FILENO)
+      posix_spawn_file_actions_addclose(&actions, file);
+#endif
+}
 struct Attributes {
   posix_spawnattr_t value;
   Attributes() { posix_spawnattr_init(&value); }
@@ -43,7 +55,7 @@ pid_t start_program(const std::vector<std::string>& words, const ProgramStart& s
   for (const auto& [from, to] : {std::pair(start.input, STDIN_FILENO), std::pair(start.output, STDOUT_FILENO),
                                  std::pair(start.error, STDERR_FILENO)})
     if (from >= 0) posix_spawn_file_actions_adddup2(&actions.value, from, to);
-  if (start.closes_others) posix_spawn_file_actions_addclosefrom_np(&actions.value, STDERR_FILENO + 1);
+  if (start.closes_others) close_others(actions.value);
   Attributes attributes;
   short flags = 0;
   if (start.default_signals) {

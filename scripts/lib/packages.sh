@@ -176,7 +176,7 @@ need_versions() {
   [ -n "$found" ] || die 3 "error[program-fails]: '$(command -v cmake) --version' does not tell a version: load a module with a cmake that \
 runs, or repair it"
   at_least 3.25 "$found" || die 3 "error[program-too-old]: cmake $found is too old (3.25 or later): load a module, or use PyPI's in a \
-virtual environment (python3 -m venv venv && venv/bin/pip install cmake && PATH=\$PWD/venv/bin:\$PATH)"
+virtual environment (python3 -m venv venv && venv/bin/pip install cmake && PATH=\$PWD/venv/bin:\$PATH), or Spack's"
   local compiler=${CXX:-c++}
   found=$("$compiler" --version 2>/dev/null | sed -n '1s/.*clang version \([0-9.]*\).*/\1/p') || true
   if [ -n "$found" ]; then
@@ -193,6 +193,6 @@ newer_compiler() {
     apt) say "install g++-12 and set CXX=g++-12" ;;
     dnf) say "install gcc-toolset-13 and run: source /opt/rh/gcc-toolset-13/enable" ;;
     zypper) say "install gcc13-c++ and set CXX=g++-13 CC=gcc-13" ;;
-    *) say "load a module with a newer one, and set CXX" ;;
+    *) say "load a module with a newer one, or install one by Spack (spack install gcc@13), and set CXX" ;;
   esac
 }

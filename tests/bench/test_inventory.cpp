@@ -64,7 +64,7 @@ TEST(Busy, NamesTheProgramsThatHaveTheCpu) {
   root.write("proc/13/stat", stat_of("cc1plus", 20, 0));
   EXPECT_EQ(others_at_work(before, use(1078, 1022)), "other programs use 78 % of the CPU: cc1plus, a (b) c");
   EXPECT_EQ(others_at_work(before, use(1004, 1096)), "") << "a quiet machine";
-  EXPECT_EQ(others_at_work(use(0, 0), use(50, 50)), "other programs use 50 % of the CPU, by processes that cannot be seen from here");
+  EXPECT_EQ(others_at_work(use(0, 0), use(50, 50)), "other programs use 50 % of the CPU (in processes that this one cannot see)");
   EXPECT_EQ(others_at_work(ProcessorUse{}, use(50, 50)), "") << "nobody knows";
 }
 
