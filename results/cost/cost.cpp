@@ -154,7 +154,7 @@ namespace {
 using namespace costs;
 
 constexpr double samples_per_million = 1e6, flops_per_eflop = 1e18;
-constexpr double any = 1e300;  // that an input may be turned to at most
+constexpr double largest_input = 1e300;  // that an input may be turned to at most
 
 CostFigure figure_of(const Record& record, const std::string& per, Unit unit, const std::vector<Use>& uses,
                      double scale, const PriceRow& price, int nodes) {
@@ -189,7 +189,7 @@ void scale_use(Use& use, double by) {
 
 std::vector<Turn> turns_of(const PriceRow& price, const Use& use, bool to_target, double power_w) {
   std::vector<Turn> all;
-  const auto add = [&](const char* input, auto PriceRow::*field, double least = 0, double most = any) {
+  const auto add = [&](const char* input, auto PriceRow::*field, double least = 0, double most = largest_input) {
     const std::optional<double> base = price.*field;
     all.push_back({input, base.value_or(0), least, most, [field](PriceRow& p, Use&, double v) { p.*field = v; }});
   };
@@ -201,13 +201,13 @@ std::vector<Turn> turns_of(const PriceRow& price, const Use& use, bool to_target
   add("network_storage_capex", &PriceRow::network_storage_capex);
   add("utilisation", &PriceRow::utilisation, 0, 1);
   const double base = to_target ? use.seconds : 1 / use.seconds;
-  all.push_back({to_target ? "time_to_target_s" : "samples_per_s", base, 0, any,
+  all.push_back({to_target ? "time_to_target_s" : "samples_per_s", base, 0, largest_input,
                  [=](PriceRow&, Use& u, double v) { scale_use(u, to_target ? v / base : base / v); }});
   if (use.joules && !price.electricity_included) {
     add("electricity_per_kwh", &PriceRow::electricity_per_kwh);
     add("pue", &PriceRow::pue, 1);
     add("network_storage_power_w", &PriceRow::network_storage_power_w);
-    all.push_back({"it_power_w", power_w, 0, any, [=](PriceRow&, Use& u, double v) { *u.joules *= v / power_w; }});
+    all.push_back({"it_power_w", power_w, 0, largest_input, [=](PriceRow&, Use& u, double v) { *u.joules *= v / power_w; }});
   }
   std::erase_if(all, [](const Turn& turn) { return !(turn.base > 0); });
   return all;
