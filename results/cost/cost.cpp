@@ -207,7 +207,8 @@ std::vector<Turn> turns_of(const PriceRow& price, const Use& use, bool to_target
     add("electricity_per_kwh", &PriceRow::electricity_per_kwh);
     add("pue", &PriceRow::pue, 1);
     add("network_storage_power_w", &PriceRow::network_storage_power_w);
-    all.push_back({"it_power_w", power_w, 0, largest_input, [=](PriceRow&, Use& u, double v) { *u.joules *= v / power_w; }});
+    all.push_back({"it_power_w", power_w, 0, largest_input,
+                   [=](PriceRow&, Use& u, double v) { *u.joules *= v / power_w; }});
   }
   std::erase_if(all, [](const Turn& turn) { return !(turn.base > 0); });
   return all;
