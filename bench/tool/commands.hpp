@@ -11,7 +11,7 @@ class App;
 
 namespace tw::bench::tool {
 
-/// Prints to stdout and returns the exit code (DESIGN §9).
+/// Prints to stdout and returns the exit code (bench/README.md, exit codes).
 using Action = std::function<int()>;
 
 /// The command line.

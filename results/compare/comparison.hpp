@@ -200,9 +200,9 @@ struct AwardObstacle {
 inline constexpr std::size_t most_named_obstacles = 3;  ///< different texts that the answer names
 /// What to do after an answer.
 struct NextStep {
-  /// "see_verdicts", "resolve_differences", "run_one_plan", "mend_offer", "measure_node_energy", "repeat_runs",
-  /// "repeat_quiet", "more_runs", "treat_as_equal", "keep_run_rules", "add_prices", "keep_evidence"; of one report also
-  /// "compare"
+  /// "see_verdicts", "validate_report", "resolve_differences", "run_one_plan", "mend_offer", "measure_node_energy",
+  /// "repeat_runs", "repeat_quiet", "more_runs", "treat_as_equal", "keep_run_rules", "add_prices", "keep_evidence"; of
+  /// one report also "compare"
   std::string code;
   std::string text;  ///< "Next: …", one sentence or two
 };

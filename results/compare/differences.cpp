@@ -170,9 +170,8 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
     const std::string more = lines.size() > 1 ? fmt::format(" and {} more", lines.size() - 1) : "";
     all.push_back({what, 0, "", printable(lines[0]) + more, blocking, why, {}, figures});
   };
-  add("validation", system.faults, true,
-      "the report contradicts itself or this version of trainwatt, so nothing is claimed: `trainwatt validate` lists "
-      "all");
+  add(validation_difference, system.faults, true,
+      "the report is inconsistent, so no claim is made; `trainwatt validate` lists the faults");
   add("note of validation", system.notes, false, "`trainwatt validate` lists all");
   std::vector<std::string> of_joules;
   for (const ComparedFigure& figure : compared_figures())

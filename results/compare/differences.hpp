@@ -12,6 +12,7 @@ namespace tw::results {
 
 /// What a blocking difference is named that is of the class of device which two plans are for.
 inline constexpr const char* device_class_difference = "device class";
+inline constexpr const char* validation_difference = "validation";  ///< a report that contradicts itself
 
 /// Records of the reference and of one system that are of the same workload, or meant to be.
 struct RecordPair {

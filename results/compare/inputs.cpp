@@ -95,7 +95,7 @@ void check_prices(const Json& json, const Json& schema) {
       fail("/systems/" + name, rented ? "has rent_per_month and capex: a node is rented or bought"
                                       : "has neither rent_per_month nor capex with life_years");
     if (bought && !row.contains("life_years"))
-      fail("/systems/" + name, "has capex without life_years, over which it is written off");
+      fail("/systems/" + name, "capex needs life_years (depreciation period in years)");
   }
 }
 

@@ -25,8 +25,17 @@ NextStep of_no_figures(const Comparison& comparison) {
   for (const ComparedSystem& system : comparison.systems)
     if (system.valid == 0)
       return {"see_verdicts",
-              fmt::format("trainwatt show {} prints why no point of {} is valid; mend that and measure again",
+              fmt::format("trainwatt show {} prints why no point of {} is valid; fix that and measure again",
                           system.paths.empty() ? "FILE" : system.paths.front(), system.name)};
+  const auto fault = std::ranges::find_if(comparison.differences, [](const Difference& difference) {
+    return difference.blocking && difference.what == validation_difference;
+  });
+  if (fault != comparison.differences.end()) {
+    const ComparedSystem& faulty = comparison.systems[fault->system];
+    return {"validate_report", fmt::format("trainwatt validate {} lists the faults of {}; ask who measured it for the "
+                                           "report as the program wrote it, or measure again",
+                                           faulty.paths.empty() ? "FILE" : faulty.paths.front(), faulty.name)};
+  }
   constexpr const char* one_plan = "trainwatt freeze writes one plan for all machines, and --config runs it";
   if (std::ranges::any_of(comparison.differences, &Difference::blocking))
     return {"resolve_differences",
@@ -55,7 +64,7 @@ NextStep of_open(const Ratio& ratio) {
                     "as equal if a difference within the interval does not matter",
                     *ratio.needed, repeat_command(*ratio.needed))};
   return {"treat_as_equal",
-          "treat them as equal in this and decide by something else: a difference within the interval " +
+          "treat them as equal here and use another criterion; a difference within the interval " +
               (ratio.needed ? fmt::format("takes {} {} runs of each to show",
                                           *ratio.needed >= most_replicates ? "over" : "about", *ratio.needed)
                             : "cannot be shown by more runs")};
@@ -64,7 +73,7 @@ NextStep of_open(const Ratio& ratio) {
 NextStep of_decided(const Comparison& comparison) {
   if (std::ranges::any_of(comparison.systems, [](const ComparedSystem& one) { return !one.broken_rules.empty(); }))
     return {"keep_run_rules",
-            "before you publish or buy by this, mend the broken run rules (below) and measure again; trainwatt freeze "
+            "before you publish or buy by this, fix the broken run rules (below) and measure again; trainwatt freeze "
             "writes a kit that keeps them"};
   if (comparison.currency.empty())
     return {"add_prices", std::string("add prices to compare what it costs: --prices FILE, such as ") + prices_example};
@@ -76,7 +85,7 @@ NextStep found(const Comparison& comparison) {
   if (!comparison.not_an_award.empty())
     return {
         "mend_offer",
-        fmt::format("mend what is named first, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
+        fmt::format("fix the problems listed above, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
                     "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
                     repeat_program)};
   if (const FigureComparison* open = figure_with(comparison, Claim::no_claim); open != nullptr) {
@@ -100,7 +109,7 @@ NextStep found(const Comparison& comparison) {
 NextStep found(const Report& report) {
   const auto counts = [](const Record& record) { return is_valid(record); };
   if (std::ranges::none_of(report.records, counts))
-    return {"see_verdicts", "read why no point counts (its verdict), mend that and measure again"};
+    return {"see_verdicts", "read why no point counts (its verdict), fix that and measure again"};
   const std::string compare =
       "to compare with another machine, run the same there and give both to trainwatt compare, or to trainwatt html "
       "for a page (A=REPORT B=REPORT)";

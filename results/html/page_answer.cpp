@@ -120,7 +120,7 @@ void add_group(Page& page, const Group& group) {
                           si(fastest.figure.value, "samples/s"), fastest.place->name});
   }
   constexpr const char* brackets =
-      "Brackets hold the 95 % interval over the trials of this run: another run of the machine may differ by more.";
+      "Brackets show the 95 % interval over the trials of this run; another run may differ by more.";
   if (fastest.figure.low && page.grounds.empty()) page.grounds.emplace_back(brackets);
   const Scope scope = energy_scope(page, group);
   if (scope == Scope::none) return;

@@ -276,7 +276,7 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
                  "no trial says when it began, and the program that the report names always writes it");
   else if (without > 0)
     found.note("trial_start_unknown", launch.where,
-               "its trials do not say when they began: whether they overlap was not looked at");
+               "the trials have no start times; overlap was not checked");
   std::ranges::sort(spans, {}, &Span::start);
   for (std::size_t i = 1; i < spans.size(); ++i) {
     const Span &before = spans[i - 1], &one = spans[i];

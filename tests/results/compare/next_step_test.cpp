@@ -42,9 +42,12 @@ TEST(NextStep, FollowsEveryKindOfAnswer) {
     run.records[0].workload.hash = workload_hash(run.records[0].workload);
   }
   EXPECT_EQ(step_of({a, other}), "run_one_plan") << "no workload in common";
+  SystemInput unlike = faster;
+  for (Report& run : unlike.runs) run.records[0].workload.global_batch = 128;
+  EXPECT_EQ(step_of({a, unlike}), "resolve_differences");
   SystemInput faulty = faster;
   faulty.faults = {"error[window]: /records/0: is odd"};
-  EXPECT_EQ(step_of({a, faulty}), "resolve_differences");
+  EXPECT_EQ(step_of({a, faulty}), "validate_report");
 }
 
 /// Where something is decided: rules, then costs, then what to keep.
