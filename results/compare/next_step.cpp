@@ -5,6 +5,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/comparison_words.hpp"
+#include "results/compare/differences.hpp"
 #include "results/record/repeat_program.hpp"
 
 namespace tw::results::words {
