@@ -364,6 +364,7 @@ class GpuValidate(Script):
         self.assertFalse(packed.exists())
 
     def test_what_is_unsupported_is_known_without_a_record(self):
+        load()  # makes its modules importable
         why_ended = importlib.import_module("validation.steps").why_ended
         mpirun = "-----\nmpirun detected that one or more processes exited\n-----\n"
         self.assertEqual(why_ended(3, "trainwatt-train: error[unsupported]: cpu has no fp8\n" + mpirun), "unsupported: cpu has no fp8")

@@ -90,7 +90,7 @@ class Install(unittest.TestCase):
                                                                for name, run in (("A", 1), ("B", 2))), "--json")
         step = json.loads(done.stdout)["next_step"]
         self.assertEqual(step["code"], "repeat_runs", done.stdout)
-        named = set(re.findall(r"trainwatt-\w+|scripts/\S+", done.stdout)) - {"trainwatt-train"}  # the program of the report
+        named = set(re.findall(r"(?<![/\w])trainwatt-\w+|scripts/\S+", done.stdout)) - {"trainwatt-train"}  # the program of the report
         self.assertEqual(named, {"trainwatt-repeat"})
         self.assertTrue((programs / "trainwatt-repeat").is_file())
 
