@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
