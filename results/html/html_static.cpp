@@ -92,7 +92,6 @@ std::string static_html(const Page& page, const std::string& made_by) {
   std::string answer, grounds, cards, caveats, tables;
   for (const Words& line : page.grounds) grounds += with_more("p", line);
   for (const Words& line : page.answer) answer += with_more("p", line);
-  answer += element("p", "next", for_text(page.next));
   for (const Card& card : page.cards)
     cards += element("div", "card",
                      element("dt", "", for_text(card.label)) + element("dd", "value", for_text(card.value)) +
@@ -101,6 +100,7 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
          (page.overview ? element("div", "overview", table(*page.overview)) : element("dl", "cards", cards)) + "\n" +
+         element("p", "next", for_text(page.next)) + "\n" +
          (grounds.empty() ? "" : element("div", "grounds", grounds) + "\n") + element("ul", "caveats", caveats) + "\n" +
          (page.overview ? machines : "") + element("p", "subtitle", for_text(page.subtitle)) + "\n" +
          element("section", "", tables, " id=\"static\"") + "</main>\n" +

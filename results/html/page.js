@@ -176,7 +176,6 @@
     page.replaceChildren();
     const answer = make("div", { class: "answer" });
     for (const line of data.answer) answer.append(words("p", line));
-    answer.append(text(make("p", { class: "next" }), data.next));
     const caveats = make("ul", { class: "caveats" });
     for (const line of data.caveats) caveats.append(words("li", line));
     const cards = make("dl", { class: "cards" });
@@ -186,7 +185,8 @@
     const overview = data.overview ? make("div", { class: "overview" }, tableBlock(data.overview)) : null;
     // Of a comparison the answer comes first, before what the machines are.
     page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), overview ? null : machines));
-    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, overview || cards);
+    const links = make("ul"), next = text(make("p", { class: "next" }), data.next),
+      main = make("main", { id: "main", tabindex: "-1" }, answer, overview || cards, next);
     if (data.grounds.length) main.append(make("div", { class: "grounds" }, ...data.grounds.map(line => words("p", line))));
     main.append(caveats);
     if (overview && machines) main.append(machines);
