@@ -84,11 +84,11 @@ NextStep of_decided(const Comparison& comparison) {
 NextStep found(const Comparison& comparison) {
   if (!comparison.compared) return of_no_figures(comparison);
   if (!comparison.not_an_award.empty())
-    return {
-        "mend_offer",
-        fmt::format("fix the problems listed above, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
-                    "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
-                    repeat_program)};
+    return {"mend_offer",
+            fmt::format(
+                "fix the problems listed above, and run the kit again: {} -- COMMAND --config KIT makes as many runs "
+                "as it asks for; trainwatt validate FOLDER --kit KIT checks them",
+                repeat_program)};
   if (const FigureComparison* open = figure_with(comparison, Claim::no_claim); open != nullptr) {
     if (!open->note.empty())  // lower bounds
       return {"measure_node_energy",
