@@ -10,7 +10,7 @@ import unittest
 
 import support
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu-validate"
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "gpu-validate"
 
 
 def load():
