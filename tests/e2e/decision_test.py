@@ -16,10 +16,10 @@ from fake_node import FakeNode
 from support import BIN, HANG, Case, FakeGpus, environment, run, tool
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(TESTS / "tool"))
+sys.path.append(str(TESTS / "bench" / "tool"))
 os.environ.setdefault("TRAINWATT_TOOL", str(BIN / "trainwatt"))
 os.environ.setdefault("TRAINWATT_SCREENSHOTS", str(BIN.parent / "screenshots"))
-import browser  # noqa: E402  what looks at a page, and what it must be like, are those of tests/tool
+import browser  # noqa: E402  what looks at a page, and what it must be like, are those of tests/bench/tool
 import page_test  # noqa: E402
 
 TRIALS = 5

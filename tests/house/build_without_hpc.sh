@@ -8,7 +8,7 @@ build=$1 jobs=$2 whole=$(cd "$3" && pwd)
 . "$(dirname "${BASH_SOURCE[0]}")/beside.sh"
 settings=()
 for package in MPI OneDNN OpenMP CUDAToolkit hwloc; do settings+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
-configure_beside "-I$here/absent" -DTRAINWATT_HPC=OFF -DTRAINWATT_TEST_ROOMS=tool "${settings[@]}"
+configure_beside "-I$here/absent" -DTRAINWATT_HPC=OFF -DTRAINWATT_TEST_ROOMS=bench/tool "${settings[@]}"
 cmake --build "$build" --parallel "$jobs"
 if ldd "$build/bin/trainwatt" | grep -E 'libmpi|libdnnl|libgomp|libhwloc|libcuda|libnvidia|libnccl'; then
   echo "$build/bin/trainwatt links the libraries above; the tool must start where they are missing" >&2

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/tool/outcome.hpp"
+#include "tests/bench/tool/outcome.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "bench/train/job/outcome.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/analysis/to_target.hpp"
-#include "tests/bench/train/target_fixture.hpp"
+#include "tests/bench/train/point/target_fixture.hpp"
 
 namespace tw {
 

@@ -11,7 +11,7 @@
 //   clicks    twice and four times the rate: 125 and 130 in JAX. A quarter of the rate, 407 on average, is found.
 // A tenth of the rate, or momentum 0, which makes each step a tenth, does not reach the error in the 600 steps of the
 // task: `target_missed`.
-#include "tests/bench/train/target_fixture.hpp"
+#include "tests/bench/train/point/target_fixture.hpp"
 
 #include <memory>
 

@@ -13,7 +13,7 @@ import unittest
 import zipfile
 
 TOOL = os.environ["TRAINWATT_TOOL"]
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 FIXTURES = ROOT / "tests" / "results" / "fixtures"
 REPORTS = ("good.json", "good_energy.json", "good_target.json")
 HANG = 300  # seconds, after which a program that has not ended hangs

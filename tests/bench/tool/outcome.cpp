@@ -1,4 +1,4 @@
-#include "tests/tool/outcome.hpp"
+#include "tests/bench/tool/outcome.hpp"
 
 #include <sys/wait.h>
 

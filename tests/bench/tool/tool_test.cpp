@@ -17,7 +17,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
-#include "tests/tool/outcome.hpp"
+#include "tests/bench/tool/outcome.hpp"
 
 namespace {
 

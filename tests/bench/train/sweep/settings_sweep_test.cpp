@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "power/knob/guardian.hpp"
-#include "tests/bench/train/sweep_fixture.hpp"
+#include "tests/bench/train/sweep/sweep_fixture.hpp"
 
 namespace tw {
 

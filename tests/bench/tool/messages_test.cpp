@@ -12,7 +12,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
-#include "tests/tool/outcome.hpp"
+#include "tests/bench/tool/outcome.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 BIN = pathlib.Path(os.environ["TRAINWATT_TOOL"]).parent
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in (
     "bench", "power", "results", "models", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "scripts/packaging", "results/reference"))]
 README_LINES = 145  # what can be read in three minutes

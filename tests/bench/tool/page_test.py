@@ -14,7 +14,7 @@ import browser
 
 HANG = browser.HANG
 TOOL = os.environ["TRAINWATT_TOOL"]
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 FIXTURES = ROOT / "tests" / "results" / "fixtures"
 PICTURES = pathlib.Path(os.environ.get("TRAINWATT_SCREENSHOTS", tempfile.gettempdir()))
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 2'> \u2028 ${evil} @DATA@ <!--"

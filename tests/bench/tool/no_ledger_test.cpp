@@ -1,7 +1,7 @@
 // `trainwatt models NETWORK --on GPU` of a build without the operators of the networks.
 #include <gtest/gtest.h>
 
-#include "tests/tool/outcome.hpp"
+#include "tests/bench/tool/outcome.hpp"
 
 namespace {
 

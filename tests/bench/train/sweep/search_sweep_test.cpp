@@ -1,5 +1,5 @@
 // Searches over GPU clocks against the stand-in driver: they find the optimum that its power model has.
-#include "tests/bench/train/sweep_fixture.hpp"
+#include "tests/bench/train/sweep/sweep_fixture.hpp"
 
 namespace tw {
 
