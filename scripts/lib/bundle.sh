@@ -42,7 +42,7 @@ collect_libraries() {
       esac
     done
   done
-  [ ${#lost[@]} = 0 ] || die 3 "error[library-missing]: the loader does not find ${lost[*]}; load the modules that the build used"
+  [ ${#lost[@]} = 0 ] || die 3 library-missing "the loader does not find ${lost[*]}; load the modules that the build used"
 }
 
 # copy_libraries FOLDER: the bundled ones, each of which finds the others beside it, and libstdc++ in a folder of its own, because

@@ -1,11 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # variables set here are used by the caller
-# Shared by quickstart and test: messages, the build folder, the environment of a launch. Sourced, with $root set.
+# What the scripts share: messages, options, the build folder, the environment of a launch, signals. Sourced, with $root set.
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
-# die CODE MESSAGE: one line that says what happened, where, and what to do. Exit codes: 2 usage, 3 environment.
+# complain CODE TEXT: one line that says what happened, where, and what to do. The codes of scripts/repeat and scripts/slurm are listed
+# in bench/README.md, those of the other scripts in scripts/packaging/README.md.
+complain() { printf '%s: error[%s]: %s\n' "$(basename "$0")" "$1" "$2" >&2; }
+# die STATUS CODE TEXT: the same, and the script exits with STATUS: 2 usage, 3 environment.
 die() {
-  printf '%s: %s\n' "$(basename "$0")" "$2" >&2
+  complain "$2" "$3"
   exit "$1"
 }
 
@@ -20,33 +23,111 @@ usable_cores() {
   printf '%s\n' "$cores"
 }
 
-# parse_options ARGS…: --build DIR, --jobs N, --out DIR, --no-install, --help (prints the caller's header comment).
+# show_help: the comment at the head of the script.
+show_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
+
+# parse_options "OPTIONS" ARGS…: the options of a script. "--out: --json" takes --out VALUE into $out and sets json=yes for --json; the
+# caller sets the defaults. Other words are collected in the array `words` if OPTIONS has WORDS, and refused otherwise.
 parse_options() {
-  build=$root/build out='' jobs=$(nproc) install=yes
+  local known=" $1 " variable
+  shift
+  words=()
   while [ $# -gt 0 ]; do
-    case $1 in
-      --build | --out | --jobs)
-        [ $# -ge 2 ] || die 2 "$1 needs a value; see --help"
-        case $1 in
-          --build) build=$2 ;;
-          --out) out=$2 ;;
-          --jobs) jobs=$2 ;;
-        esac
+    variable=${1#--} variable=${variable//-/_}
+    case $known in
+      *" $1: "*)
+        [ $# -ge 2 ] || die 2 bad-value "$1 needs a value; see --help"
+        printf -v "$variable" '%s' "$2"
         shift
         ;;
-      --no-install) install=no ;;
-      -h | --help)
-        sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
-        exit 0
+      *" $1 "*) printf -v "$variable" yes ;;
+      *)
+        case $1 in
+          -h | --help)
+            show_help
+            exit 0
+            ;;
+        esac
+        if [[ $1 = -* || $known != *' WORDS '* ]]; then die 2 unknown-option "unknown option '$1'; see --help"; fi
+        words+=("$1")
         ;;
-      *) die 2 "unknown option '$1'; see --help" ;;
     esac
     shift
   done
-  case $jobs in '' | *[!0-9]* | 0) die 2 "--jobs takes a number of at least 1, not '$jobs'" ;; esac
-  mkdir -p "$build" 2>/dev/null || die 3 "cannot create the build folder $build; choose another one with --build DIR"
-  [ -w "$build" ] || die 3 "cannot write to the build folder $build; choose another one with --build DIR"
+}
+# make_folder FOLDER OPTION: creates the folder that OPTION names.
+make_folder() { mkdir -p "$1" 2>/dev/null || die 3 output-not-writable "cannot create $1; choose another folder with $2 DIR"; }
+# prepare_build: checks $jobs and creates $build, of quickstart and test.
+prepare_build() {
+  case $jobs in '' | *[!0-9]* | 0) die 2 bad-value "--jobs takes a number of at least 1, not '$jobs'" ;; esac
+  make_folder "$build" --build
+  [ -w "$build" ] || die 3 output-not-writable "cannot write to the build folder $build; choose another one with --build DIR"
   build=$(cd "$build" && pwd)
+}
+
+# parse_run ARGS…: options of trainwatt-train, as scripts/repeat and scripts/slurm/launch need them. Sets folder and option (--out or
+# --resume), config, dry_run, writes_no_run (yes: only help, a version or one exported step) and the array options: all but folder and
+# --repeat. Sets runs from --repeat; the caller sets it before, if it knows the number from elsewhere.
+parse_run() {
+  local name value count
+  folder='' option=--resume config='' dry_run='' writes_no_run='' options=()
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --*=*) name=${1%%=*} value=${1#*=} count=1 ;;
+      *) name=$1 value=${2:-} count=$(($# < 2 ? 1 : 2)) ;;
+    esac
+    case $name in
+      --out | --resume)
+        [ -n "$value" ] || die 2 bad-value "$name needs a folder"
+        [ -z "$folder" ] || die 2 options-conflict "give --out or --resume once; here both name the folder of the run"
+        option=$name folder=${value%/}
+        ;;
+      --repeat)
+        [ "${runs:-$value}" = "$value" ] || die 2 options-conflict "conflicting number of runs: $runs and --repeat $value; give one"
+        runs=${value:-none}
+        ;;
+      --config)
+        config=$value
+        options+=("${@:1:count}")
+        ;;
+      *)
+        case $name in
+          --dry-run) dry_run=yes ;;
+          --help | -h | --version | --export-step) writes_no_run=yes ;;
+        esac
+        options+=("$1")
+        count=1
+        ;;
+    esac
+    shift "$count"
+  done
+}
+
+# forward_signals SIGNAL…: from now on they are forwarded to the process of run_child; $stopped names the last one.
+forward_signals() {
+  local signal
+  stopped='' child=''
+  for signal in "$@"; do
+    # shellcheck disable=SC2064  # this signal's name
+    trap "forward $signal" "$signal"
+  done
+}
+# shellcheck disable=SC2317  # called by traps
+forward() {
+  stopped=$1 woken=yes
+  [ -z "$child" ] || kill -s "$1" "$child" 2>/dev/null || true
+}
+# run_child COMMAND…: runs it to its end and sets status. A signal that arrives before it has started is forwarded, too.
+run_child() {
+  "$@" </dev/null &
+  child=$!
+  [ -z "$stopped" ] || kill -s "$stopped" "$child" 2>/dev/null || true
+  woken=yes
+  while [ -n "$woken" ]; do # a trapped signal ends `wait`, not the child
+    woken='' status=0
+    wait "$child" || status=$?
+  done
+  child=''
 }
 
 # The CUDA architecture to build for: CUDAARCHS, else that of the first visible GPU, else 90 (H100, H200).
@@ -77,8 +158,8 @@ need_programs() {
     fi
     missing+=("$name")
   done
-  [ ${#missing[@]} = 0 ] || die 3 "error[program-missing]: not on PATH: $(printf '%s, ' "${missing[@]}" | sed 's/, $//'); load the \
-modules that provide them, or$([ "$install" = yes ] || printf ' call again without --no-install, or') install them"
+  [ ${#missing[@]} = 0 ] || die 3 program-missing "not on PATH: $(printf '%s, ' "${missing[@]}" | sed 's/, $//'); load the \
+modules that provide them, or$([ -z "${no_install:-}" ] || printf ' call again without --no-install, or') install them"
 }
 
 # configure OPTIONS…: Release with Ninja in $build. A configured folder keeps its settings, except OPTIONS.
@@ -94,7 +175,7 @@ configure() {
 }
 configure_failed() {
   tail -n 30 "$build/configure.log" >&2
-  die 3 "cmake could not configure; the complete output is in $build/configure.log"
+  die 3 configure-failed "cmake could not configure; the complete output is in $build/configure.log"
 }
 
 # By default Open MPI refuses root, and more ranks than cores. Sets the array mpi_options for N ranks; other MPIs have other

@@ -148,12 +148,9 @@ ensure_packages() {
     if sudo -n true 2>/dev/null; then
       as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
     else
-      {
-        say "$(basename "$0"): error[packages-missing]: no permission to install packages. Ask an administrator to run"
-        say "  $(install_line "${missing[@]}")"
-        say "or use --no-install if a module system provides them."
-      } >&2
-      exit 3
+      die 3 packages-missing "no permission to install packages. Ask an administrator to run
+  $(install_line "${missing[@]}")
+or use --no-install if a module system provides them."
     fi
   else
     as_root=(env DEBIAN_FRONTEND=noninteractive)
@@ -164,7 +161,7 @@ ensure_packages() {
     # shellcheck disable=SC2086  # words of a command
     "${as_root[@]}" ${command/ install/ install -y} </dev/null >>"$log" 2>&1 && continue
     tail -n 20 "$log" >&2
-    die 3 "error[packages-missing]: '$command' failed; the complete output is in $log"
+    die 3 packages-missing "'$command' failed; the complete output is in $log"
   done < <(install_commands "${missing[@]}")
   rm -f "$log"
 }
@@ -173,26 +170,34 @@ ensure_packages() {
 need_versions() {
   local found
   found=$(cmake --version 2>/dev/null | sed -n '1s/.*version \([0-9.]*\).*/\1/p') || true
-  [ -n "$found" ] || die 3 "error[program-fails]: '$(command -v cmake) --version' does not tell a version: load a module with a cmake that \
+  [ -n "$found" ] || die 3 program-fails "'$(command -v cmake) --version' prints no version: load a module with a cmake that \
 runs, or repair it"
-  at_least 3.25 "$found" || die 3 "error[program-too-old]: cmake $found is too old (3.25 or later): load a module, or use PyPI's in a \
+  at_least 3.25 "$found" || die 3 program-too-old "cmake $found is too old (3.25 or later): load a module, or use PyPI's in a \
 virtual environment (python3 -m venv venv && venv/bin/pip install cmake && PATH=\$PWD/venv/bin:\$PATH), or Spack's"
   local compiler=${CXX:-c++}
   found=$("$compiler" --version 2>/dev/null | sed -n '1s/.*clang version \([0-9.]*\).*/\1/p') || true
   if [ -n "$found" ]; then
-    at_least 16 "$found" || die 3 "error[program-too-old]: $compiler is clang $found, too old (16 or later): load a module or install a \
+    at_least 16 "$found" || die 3 program-too-old "$compiler is clang $found, too old (16 or later): load a module or install a \
 package with a newer one, and set CXX and CC, or use g++ 12 or later"
     return 0
   fi
   found=$("$compiler" -dumpfullversion 2>/dev/null || true)
-  [ -z "$found" ] || at_least 12 "$found" || die 3 "error[program-too-old]: $compiler is g++ $found, too old (12 or later): $(newer_compiler)"
+  [ -z "$found" ] || at_least 12 "$found" || die 3 program-too-old "$compiler is g++ $found, too old (12 or later): $(newer_compiler)"
 }
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+# newer_compiler: what to do. Some distributions install a newer g++ beside the old one, under a name with its version.
 newer_compiler() {
+  local name
+  for name in g++-14 g++-13 g++-12; do
+    if command -v "$name" >/dev/null; then
+      say "$name is on PATH: set CXX=$name CC=gcc-${name#g++-}"
+      return
+    fi
+  done
   case $manager in
-    apt) say "install g++-12 and set CXX=g++-12" ;;
+    apt) say "install g++-12 and set CXX=g++-12 CC=gcc-12" ;;
     dnf) say "install gcc-toolset-13 and run: source /opt/rh/gcc-toolset-13/enable" ;;
-    zypper) say "install gcc13-c++ and set CXX=g++-13 CC=gcc-13" ;;
+    zypper) say "install the package gcc13-c++, which brings g++-13, and set CXX=g++-13 CC=gcc-13" ;;
     *) say "load a module with a newer one, or install one by Spack (spack install gcc@13), and set CXX" ;;
   esac
 }

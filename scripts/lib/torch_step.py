@@ -31,6 +31,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import torch_networks
+from errors import fail
+
 
 def ways_of(options, half):
     """name → (further arguments of the network, context manager of its step)."""
@@ -123,7 +125,7 @@ def main():
     parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and exit")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("torch_step: PyTorch sees no GPU")
+        fail(1, "device-unusable", "PyTorch sees no GPU; see nvidia-smi, or use --device cpu")
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(1)
@@ -153,7 +155,7 @@ def main():
                 raise ValueError(f"the loss is {loss}")
             result["ways"][name] = {"samples_per_s": spread(rates), "loss": loss}
         except Exception as error:  # a way that does not run only loses its own result
-            print(f"torch_step: {name}: {error}", file=sys.stderr)
+            print(f"torch_step.py: warning[way-failed]: {name}: {error}", file=sys.stderr)
             result["ways"][name] = {"error": str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}
 
     def tell():
@@ -174,7 +176,7 @@ def main():
         return
     best = tell()
     if best is None:
-        sys.exit("torch_step: no way ran with a loss that is finite")
+        fail(1, "nothing-measured", "no way ran with a finite loss; the reason of each is above")
     if len(ways) > 1:
         time_way(best, rates[best])
         tell()

@@ -21,7 +21,7 @@ def check(folder):
     elif export.precision == "bf16":
         tolerance = compare.Bf16Tolerance(export, truth, stepping.run(export, Bf16()))
     else:
-        raise SystemExit(f"{folder}: no tolerance is known for precision {export.precision}")
+        exported.fail(1, "wrong-export", f"{folder}: no tolerance is known for precision {export.precision}")
     findings = compare.compare(export, truth, tolerance)
     return {
         "folder": str(folder), "model": export.model, "precision": export.precision,

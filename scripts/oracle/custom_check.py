@@ -105,7 +105,7 @@ class Network:
             return x + others[0]
         if kind == "concatenation":
             return torch.cat([x, *others], 1 if x.dim() == 4 else -1)
-        raise SystemExit(f"no PyTorch for the layer {kind}")
+        exported.fail(1, "unsupported", f"no PyTorch for the layer {kind}")
 
     def loss(self, x, targets):
         values = {"input": x}
@@ -119,13 +119,13 @@ class Network:
                 return F.mse_loss(x, targets.double())
             others = layer.get("with", [])
             x = values[name] = self.apply(layer, name, x, [values[one] for one in ([others] if isinstance(others, str) else others)])
-        raise SystemExit("the file has no loss")
+        exported.fail(1, "wrong-export", "the file has no loss")
 
 
 def check(folder):
     step = json.loads((folder / "step.json").read_text())
     if step["model"]["kind"] != "custom" or step["precision"] != "float32":
-        raise SystemExit(f"{folder}: wanted a float32 step of --model custom, not {step['precision']} of {step['model']['kind']}")
+        exported.fail(1, "wrong-export", f"{folder}: wanted a float32 step of --model custom, not {step['precision']} of {step['model']['kind']}")
     gradients = exported.load_file(folder / "gradients.safetensors")
     weights = {name: torch.from_numpy(value.copy()).double().requires_grad_()
                for name, value in exported.load_file(folder / "weights.safetensors").items() if name in gradients}
@@ -137,7 +137,7 @@ def check(folder):
     loss.backward()
     missing = sorted(name for name, weight in weights.items() if weight.grad is None)
     if missing or set(weights) != set(gradients):
-        raise SystemExit(f"{folder}: parameters that PyTorch's network does not have: {missing or sorted(set(weights) ^ set(gradients))}")
+        exported.fail(1, "wrong-export", f"{folder}: parameters that PyTorch's network does not have: {missing or sorted(set(weights) ^ set(gradients))}")
     references = {name: weight.grad.numpy() for name, weight in weights.items()}
     zero, whole = compare.vanishing(references), steps.global_norm(references)
     loss_error = abs(step["loss"] - loss.item()) / loss.item()

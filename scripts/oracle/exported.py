@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import numpy as np
 
 import inception_units
 import rules
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
+
+from errors import fail  # noqa: E402
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
@@ -106,16 +111,16 @@ def read_export(folder):
     missing = set(tensors["gradients"]) - set(weights)
     spare = set(initial) - set(weights) - set(buffers) - {n for n in initial if n.endswith("num_batches_tracked")}
     if missing or spare:
-        raise SystemExit(f"{folder}: gradients without weights {sorted(missing)}, weights without gradients {sorted(spare)}")
+        fail(1, "wrong-export", f"{folder}: gradients without weights {sorted(missing)}, weights without gradients {sorted(spare)}")
     step = json.loads((folder / "step.json").read_text())
     for key, value in PUBLISHED[step["model"]["kind"]].items():
         if step["model"][key] != value:
-            raise SystemExit(f"{folder}: {key} is {step['model'][key]}, published is {value}")
+            fail(1, "wrong-export", f"{folder}: {key} is {step['model'][key]}, published is {value}")
     for key, value in rules.OF_KIND[step["model"]["kind"]].OPTIMIZER.items():
         ours = step["optimizer"][key]
         if ours != value and (isinstance(value, str) or not math.isclose(ours, value, rel_tol=1e-6)):  # float32, written short
-            raise SystemExit(f"{folder}: the optimizer's {key} is {ours}, published is {value}")
+            fail(1, "wrong-export", f"{folder}: the optimizer's {key} is {ours}, published is {value}")
     if step["step"] != 0:
-        raise SystemExit(f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
+        fail(1, "wrong-export", f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
     return Export(folder, step, weights, buffers, tensors["batch"], tensors["gradients"], tensors["updated"],
                   read_relu(folder / "relu.safetensors", step["model"]["kind"], weights))

@@ -55,11 +55,11 @@ def main():
     folder, target = sys.argv[1:]
     export = exported.read_export(folder)
     if export.precision != "float32" or export.step["accumulate"] != 1 or export.step["ranks"] != 1:
-        raise SystemExit("golden values need a float32 export of one rank and one micro-batch")
+        exported.fail(1, "wrong-export", "golden values need a float32 export of one rank and one micro-batch")
     export.relu = {}  # the sides of the ReLUs are the framework's own
     truth = step.run(export, Exact())
     if truth.margin < LEAST_MARGIN:
-        raise SystemExit(f"a ReLU or max pool is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")
+        exported.fail(1, "wrong-export", f"a ReLU or max pool is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")
     bf16 = compare.Bf16Tolerance(export, truth, step.run(export, Bf16()))
     adamw = export.step["optimizer"]["kind"] == "adamw"
     whole_rms = stepping.global_norm(truth.gradients) / np.sqrt(sum(g.size for g in truth.gradients.values()))

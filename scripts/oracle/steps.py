@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import exported
+
 
 @dataclass
 class Step:
@@ -45,5 +47,5 @@ def weight_steps(export, gradients):
         elif o["kind"] == "sgd":
             steps[name] = -lr * (g + decay)
         else:
-            raise SystemExit(f"unknown optimizer {o['kind']}")
+            exported.fail(1, "unsupported", f"unknown optimizer {o['kind']}")
     return steps

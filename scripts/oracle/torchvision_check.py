@@ -53,13 +53,13 @@ class OfPlaces:
         place = torch.from_numpy(self.places[self.used].transpose(0, 3, 1, 2).astype(np.int64))
         self.used += 1
         if place.shape != value.shape:
-            raise SystemExit(f"the places of a max pool are {tuple(place.shape)}, its output {tuple(value.shape)}")
+            exported.fail(1, "wrong-export", f"the places of a max pool are {tuple(place.shape)}, its output {tuple(value.shape)}")
         rows = torch.arange(value.shape[2])[:, None] * stride + place // kernel_size
         columns = torch.arange(value.shape[3]) * stride + place % kernel_size
         followed = x.flatten(2).gather(2, (rows * x.shape[3] + columns).flatten(2)).view_as(value)
         farthest = (value - followed).max().item()
         if farthest > FARTHEST_PLACE * value.max().item():
-            raise SystemExit(f"a max pool took an element that is {farthest:.1e} below the greatest of its window")
+            exported.fail(1, "wrong-export", f"a max pool took an element that is {farthest:.1e} below the greatest of its window")
         return followed + (value - followed).detach()
 
 
@@ -89,11 +89,11 @@ def network(export):
 def check(folder):
     export = exported.read_export(folder)
     if export.kind != "inception" or export.precision != "float32" or not export.relu:
-        raise SystemExit(f"{folder}: wanted a float32 step of inception with the sides of its ReLUs, not {export.precision} of {export.kind}")
+        exported.fail(1, "wrong-export", f"{folder}: wanted a float32 step of inception with the sides of its ReLUs, not {export.precision} of {export.kind}")
     model = network(export)
     public = dict(model.named_parameters())
     if set(public) != set(export.weights):
-        raise SystemExit(f"{folder}: names differ: {sorted(set(public) ^ set(export.weights))}")
+        exported.fail(1, "wrong-export", f"{folder}: names differ: {sorted(set(public) ^ set(export.weights))}")
     with torch.no_grad():
         for name, parameter in public.items():
             parameter.copy_(torch.from_numpy(export.weights[name].copy()))
@@ -108,7 +108,7 @@ def check(folder):
     finally:
         F.max_pool2d = pools.public
     if pools.used != len(pools.places):
-        raise SystemExit(f"{folder}: {len(pools.places)} max pools are exported, {pools.used} ran")
+        exported.fail(1, "wrong-export", f"{folder}: {len(pools.places)} max pools are exported, {pools.used} ran")
     main, auxiliary = (F.cross_entropy(logits, labels, label_smoothing=export.shape["label_smoothing"]) for logits in outputs)
     loss = main + export.shape["auxiliary_weight"] * auxiliary
     loss.backward()

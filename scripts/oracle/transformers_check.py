@@ -78,7 +78,7 @@ OF_KIND = {"bert": (bert, bert_buffers, bert_loss), "llama": (llama, llama_buffe
 def check(folder):
     step = json.loads((folder / "step.json").read_text())
     if step["model"]["kind"] not in OF_KIND or step["precision"] != "float32":
-        raise SystemExit(f"{folder}: wanted a float32 step of {' or '.join(OF_KIND)}, not {step['precision']} of {step['model']['kind']}")
+        exported.fail(1, "wrong-export", f"{folder}: wanted a float32 step of {' or '.join(OF_KIND)}, not {step['precision']} of {step['model']['kind']}")
     make, make_buffers, loss_of = OF_KIND[step["model"]["kind"]]
     weights = exported.load_file(folder / "weights.safetensors")
     count = sum(weight.size for weight in weights.values())
@@ -88,7 +88,7 @@ def check(folder):
     make_buffers(model)
     public = dict(model.named_parameters())
     if set(public) != set(weights):
-        raise SystemExit(f"{folder}: names differ: {sorted(set(public) ^ set(weights))}")
+        exported.fail(1, "wrong-export", f"{folder}: names differ: {sorted(set(public) ^ set(weights))}")
     with torch.no_grad():
         for name, parameter in public.items():
             parameter.copy_(torch.from_numpy(weights.pop(name).copy()))

@@ -20,7 +20,7 @@ for folder in "${folders[@]}"; do
   if [ -z "$program" ] && [ -x "$folder/trainwatt" ]; then program=$folder/trainwatt; fi
 done
 if [ -z "$program" ]; then
-  problem "there is no trainwatt in ${folders[*]}; set TRAINWATT_BIN in $0 to the folder of the programs"
+  problem "error[program-missing]: there is no trainwatt in ${folders[*]}; set TRAINWATT_BIN in $0 to the folder of the programs"
 elif ! found=$("$program" restore --all 2>&1); then
   problem "$found"
 fi

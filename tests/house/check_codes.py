@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""check_codes.py ROOT: every code of an error or warning in bench/, comm/, models/families/ and scripts/repeat is in the table of bench/README.md, and every code
-of that table is used; those of cmake/, the other scripts and scripts/lib are in the table of scripts/packaging/README.md."""
+"""check_codes.py ROOT: every code of an error or warning in bench/, comm/, models/families/, scripts/repeat and scripts/slurm is in the
+table of bench/README.md, and every code of that table is used; those of cmake/ and the other scripts are in the table of
+scripts/packaging/README.md. Every error of a script has a code."""
 import pathlib
 import re
 import sys
@@ -19,7 +20,6 @@ patterns = [
     rf"\}},\s*{code}\)",  # behind a function that reads a file
     rf"\bfail\([^;]*,\s*{code}\);",
     r"error\[([a-z-]+)\]: ",
-    r'\bfail (?:\d|"\$status") ([a-z-]+) ',  # of scripts/repeat
 ]
 flag = r"\{(?:results::)?Flag::([a-z_]+),"  # of a warning that is a flag of the report, too
 
@@ -28,12 +28,27 @@ def sources():
     for folder in ("bench", "comm", "models/families", "results/compare"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             yield path, path.read_text(encoding="utf-8")
-    for path in (root / "results/analysis/context_warnings.cpp", root / "scripts/repeat"):
-        if path.is_file():  # the check's own tests have a part of the tree
-            yield path, path.read_text(encoding="utf-8")
+    path = root / "results/analysis/context_warnings.cpp"
+    if path.is_file():  # the check's own tests have a part of the tree
+        yield path, path.read_text(encoding="utf-8")
 
 
-used, literals = {}, set()
+# In scripts: die STATUS CODE TEXT and complain CODE TEXT (scripts/lib/common.sh), fail(STATUS, "CODE", TEXT) (scripts/lib/errors.py),
+# or written out.
+script_patterns = [r'\bdie (?:\d|"\$\w+") ([a-z0-9-]+) ', r"\bcomplain ([a-z0-9-]+) ", r'\bfail\(\d, "([a-z0-9-]+)", ',
+                   r"(?:error|warning)\[([a-z0-9-]+)\]: "]
+without_code = [r'\bdie (?:\d|"\$\w+") ["$\'].*', r'\bfail\(\d, f?"(?![a-z0-9-]+",).*', r"\b(?:SystemExit|sys\.exit)\(f?[\"'].*"]
+problems, used_by_scripts, used_by_builds = [], {}, {}
+for path in sorted([*root.glob("cmake/*.cmake"), *root.glob("models/compute/*/CMakeLists.txt"), *(root / "scripts").rglob("*")]):
+    if path.is_file() and path.suffix not in (".md", ".json", ".pyc"):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        into = used_by_scripts if name == "scripts/repeat" or name.startswith("scripts/slurm/") else used_by_builds
+        for pattern in script_patterns:
+            for found in re.findall(pattern, text):
+                into.setdefault(found, name)
+        problems += [f"{name}: an error without a code: {found}" for pattern in without_code for found in re.findall(pattern, text)]
+
+used, literals = dict(used_by_scripts), set()
 for path, text in sources():
     name = path.relative_to(root).as_posix()
     literals.update(re.findall(code, text))
@@ -53,22 +68,17 @@ def codes_of(page):
 
 
 listed = codes_of("bench/README.md")
-problems = [f"{where}: the code {one} is not in the table of bench/README.md" for one, where in sorted(used.items())
+problems += [f"{where}: the code {one} is not in the table of bench/README.md" for one, where in sorted(used.items())
             if one not in listed]
 problems += [f"bench/README.md: no error or warning has the code {one}" for one in sorted(listed - set(used) - literals)]
 if not listed:
     problems.append("bench/README.md: has no table of codes")
 
-# Of the build and its scripts.
 installation = "scripts/packaging/README.md"
-said = {}
-for path in [*root.glob("cmake/*.cmake"), *root.glob("models/compute/*/CMakeLists.txt"), *root.glob("scripts/*"), *root.glob("scripts/lib/*.sh")]:
-    if path.is_file() and path.name != "repeat":
-        for found in re.findall(r"(?:error|warning)\[([a-z0-9-]+)\]: ", path.read_text(encoding="utf-8")):
-            said.setdefault(found, path.relative_to(root).as_posix())
-if said:
+if used_by_builds:
     there = codes_of(installation)
-    problems += [f"{where}: the code {one} is not in the table of {installation}" for one, where in sorted(said.items()) if one not in there]
-    problems += [f"{installation}: no error or warning has the code {one}" for one in sorted(there - set(said))]
+    problems += [f"{where}: the code {one} is not in the table of {installation}" for one, where in sorted(used_by_builds.items())
+                 if one not in there]
+    problems += [f"{installation}: no error or warning has the code {one}" for one in sorted(there - set(used_by_builds))]
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

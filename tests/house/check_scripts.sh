@@ -34,7 +34,7 @@ stand_in cmake "[ \"\$1\" != --version ] || { echo 'cmake version 3.25.1'; exit 
 stand_in ninja 'exit 0'
 stand_in mpirun 'exit 0'
 for environment in ci bare; do
-  expect 3 'cmake could not configure' env TRAINWATT_TEST_ENVIRONMENT=$environment "$root/scripts/test" --no-install \
+  expect 3 'error[configure-failed]: ' env TRAINWATT_TEST_ENVIRONMENT=$environment "$root/scripts/test" --no-install \
     --build "$work/$environment"
   status=0
   grep -q -e '-DTRAINWATT_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON' "$work/configured" || status=1
@@ -48,16 +48,30 @@ rm "$work/bin/cmake" "$work/bin/ninja" "$work/bin/mpirun"
 # ---- options ----
 for command in quickstart test; do
   expect 0 '--build DIR' "$root/scripts/$command" --help
-  expect 2 "unknown option '--biuld'" "$root/scripts/$command" --biuld x
-  expect 2 '--jobs takes a number' "$root/scripts/$command" --jobs many
-  expect 2 '--build needs a value' "$root/scripts/$command" --build
-  expect 3 'cannot create the build folder' "$root/scripts/$command" --build /proc/none
+  expect 2 "$command: error[unknown-option]: unknown option '--biuld'" "$root/scripts/$command" --biuld x
+  expect 2 'error[unknown-option]: ' "$root/scripts/$command" word
+  expect 2 'error[bad-value]: --jobs takes a number' "$root/scripts/$command" --jobs many
+  expect 2 'error[bad-value]: --build needs a value' "$root/scripts/$command" --build
+  expect 3 'error[output-not-writable]: ' "$root/scripts/$command" --build /proc/none
 done
+expect 2 'error[unknown-name]: ' env TRAINWATT_TEST_ENVIRONMENT=nowhere "$root/scripts/test" --build "$work/build"
+for command in package check-oracle check-distributions bench-cpu gpu-validate oracle/make-golden; do
+  expect 2 "${command##*/}: error[unknown-option]: " "$root/scripts/$command" --nonsense
+  expect 0 "scripts/$command " "$root/scripts/$command" --help
+done
+expect 2 'error[option-needs]: ' "$root/scripts/package"
+expect 2 'error[option-needs]: ' "$root/scripts/check-distributions"
+expect 2 'error[unknown-name]: ' "$root/scripts/check-oracle" --model gpt2-tiny,gpt3
+expect 3 'error[build-missing]: ' "$root/scripts/check-oracle" --build "$work/none" --model gpt2-tiny --json
+expect 3 'error[program-missing]: ' "$root/scripts/oracle/make-golden" --build "$work/none"
+expect 2 'error[bad-value]: argument --blocks' "$root/scripts/bench-cpu" --blocks many
+expect 2 'error[unknown-name]: ' "$root/scripts/bench-cpu" --only gpt3
+expect 3 'error[build-missing]: ' "$root/scripts/bench-cpu" --build "$work/none"
 
 # ---- the scripts for Slurm, outside of it; tests/e2e/slurm_test.py has those inside ----
 for name in train sweep; do
   script=$root/scripts/slurm/$name.sbatch
-  expect 2 'submit this file with sbatch' env -u SLURM_JOB_ID "$script"
+  expect 2 "$name.sbatch: error[not-a-slurm-job]: " env -u SLURM_JOB_ID "$script"
   # What it does, an example that can be called, options and variables; nothing is started, not in a job's shell either.
   for said in 'as a Slurm job' "$script --" '--repeat N ' TRAINWATT_LAUNCHER SLURM_MPI_TYPE TRAINWATT_BIN TRAINWATT_ROOT; do
     expect 0 "$said" env -u SLURM_JOB_ID "$script" --help
@@ -68,8 +82,8 @@ for name in train sweep; do
     failures=$((failures + 1))
   fi
 done
-expect 2 'launch once|requeue' "$root/scripts/slurm/launch" twice
-expect 3 'SLURM_JOB_ID is not set' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
+expect 2 'error[unknown-command]: ' "$root/scripts/slurm/launch" twice
+expect 3 'error[not-a-slurm-job]: SLURM_JOB_ID ' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
 # shellcheck disable=SC2016  # the stand-ins expand these
 {
   stand_in mpirun '[ "$1" != --version ] || exit 0; shift 2; exec "$@"'
@@ -97,7 +111,14 @@ stand_in trainwatt-train "trap '' USR1; kill -USR1 \$PPID; sleep 0.2; exit 5"
 stand_in scontrol "echo \"\$*\" >>$work/asked; exit 0"
 expect 5 'is requeued' "${in_job[@]}" requeue --resume "$work/run5"
 expect 0 'requeue 1' cat "$work/asked"
-expect 5 'this launch finished no point' "${in_job[@]}" requeue --resume "$work/run5"
+expect 5 'error[interrupted]: this launch finished no point' "${in_job[@]}" requeue --resume "$work/run5"
+expect 2 'error[options-conflict]: ' "${in_job[@]}" once --out "$work/one" --resume="$work/other"
+expect 2 'error[bad-value]: ' "${in_job[@]}" once --out
+expect 2 'error[unknown-name]: ' env "${in_job[@]:1:6}" TRAINWATT_LAUNCHER=rsh "$root/scripts/slurm/launch" once
+stand_in scontrol 'exit 1'
+stand_in trainwatt-train "trap '' USR1; echo {} >>$work/run5/records.jsonl; kill -USR1 \$PPID; sleep 0.2; exit 5"
+expect 5 'error[not-requeued]: ' "${in_job[@]}" requeue --resume "$work/run5"
+stand_in scontrol "echo \"\$*\" >>$work/asked; exit 0"
 rm "$work/asked"
 # Of an array only the element itself, which has a folder of its own.
 mkdir -p "$work/single" && touch "$work/single/run.json"
@@ -105,7 +126,7 @@ mkdir -p "$work/array/3" && echo '{}' >"$work/array/3/records.jsonl"
 in_array=(env SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 "${in_job[@]:1}")
 expect 5 'job 7_3 is requeued' "${in_array[@]}" requeue --resume "$work/array"
 expect 0 'requeue 7_3' cat "$work/asked"
-expect 2 'single run' "${in_array[@]}" requeue --out "$work/single"
+expect 2 'error[bad-folder]: ' "${in_array[@]}" requeue --out "$work/single"
 stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
@@ -156,7 +177,7 @@ for called in 'trixie debian13-bare debian12' 'trixie debian13 debian12=/of-debi
 done
 touch "$work/checkout/tests/house/bare_root.sh.fails"
 expect 1 '| debian13 | scripts/test | 1 |' "${check[@]}"
-expect 2 'must be debian12 or debian13' "${check[0]}" debian11
+expect 2 'error[unknown-name]: ' "${check[0]}" debian11
 rm "$work/bin/git"
 
 # ---- the house checks find what is wrong ----
@@ -187,6 +208,15 @@ printf 'message(WARNING "warning[never-listed-either]: text")\n' >"$work/codes/c
 printf '## Codes of errors and warnings\n| \x60never-said\x60 | a code |\n' >"$work/codes/scripts/packaging/README.md"
 expect 1 'cmake/One.cmake: the code never-listed-either is not in the table' python3 "$here/check_codes.py" "$work/codes"
 expect 1 'scripts/packaging/README.md: no error or warning has the code never-said' python3 "$here/check_codes.py" "$work/codes"
+# shellcheck disable=SC2016  # the script expands it
+printf '%s\n' 'die 3 never-died "text"' 'die 3 "text"' 'die "$status" "text"' >"$work/codes/scripts/one"
+printf '%s\n' 'fail(2, "never-failed", f"text {it}")' 'fail(2, f"text")' 'sys.exit("text")' >"$work/codes/scripts/two"
+for wrong in 'scripts/one: the code never-died is not in' 'scripts/two: the code never-failed is not in' \
+  'scripts/one: an error without a code: die 3 "text"' 'scripts/one: an error without a code: die "$status" "text"' \
+  'scripts/two: an error without a code: fail(2, f"text")' 'scripts/two: an error without a code: sys.exit("text")'; do
+  expect 1 "$wrong" python3 "$here/check_codes.py" "$work/codes"
+done
+if grep -q 'without a code.*never' "$work/output"; then echo "check_codes.py does not see a code"; failures=$((failures + 1)); fi
 
 # Recipes of other versions, with other libraries or options than the build has.
 mkdir "$work/recipes"

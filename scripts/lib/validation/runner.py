@@ -24,11 +24,6 @@ def say(text):
     print(f"gpu-validate: {text}", flush=True)
 
 
-def stop(text, code):
-    print(f"gpu-validate: {text}", file=sys.stderr)
-    sys.exit(code)
-
-
 def without_libraries(folders):
     """Removes folders with CUDA libraries from a library path: PyTorch brings its own and must not find others first. Folders with the
     driver stay."""
