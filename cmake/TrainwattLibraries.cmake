@@ -1,11 +1,23 @@
-# Looks for every library that the build needs, before anything is built. One sentence names those that are missing, with
-# this distribution's packages (scripts/lib/packages.sh). The rooms' own find_package() then find the same.
+# Checks the compiler and looks for every library that the build needs, before anything is built. One sentence names those that are
+# missing, with this distribution's packages (scripts/lib/packages.sh). The rooms' own find_package() then find the same.
+
+# VARIABLE := what FUNCTION of packages.sh prints.
+function(tw_of_distribution variable)
+  execute_process(
+    COMMAND bash -euc ". \"$0/common.sh\"; . \"$0/packages.sh\"; \"$@\"" ${PROJECT_SOURCE_DIR}/scripts/lib ${ARGN}
+    OUTPUT_VARIABLE said ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(${variable} "${said}" PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  tw_of_distribution(advice newer_compiler)
+  message(FATAL_ERROR "error[program-too-old]: ${CMAKE_CXX_COMPILER} is g++ ${CMAKE_CXX_COMPILER_VERSION}, too old (12 or later): "
+                      "${advice}; then configure a new build folder")
+endif()
 
 # VARIABLE := what to do where LIBRARIES (names of packages.sh) are missing.
 function(tw_where_from variable)
-  execute_process(
-    COMMAND bash -euc ". \"$0/common.sh\"; . \"$0/packages.sh\"; where_from \"$@\"" ${PROJECT_SOURCE_DIR}/scripts/lib ${ARGN}
-    OUTPUT_VARIABLE commands ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  tw_of_distribution(commands where_from ${ARGN})
   if(commands)
     set(commands "install the package (${commands}), ")
   endif()

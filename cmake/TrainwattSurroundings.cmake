@@ -1,7 +1,7 @@
 # Warns before the build of faults around it that would show only afterwards. The codes are listed in
 # scripts/packaging/README.md.
 
-# ---- two MPIs: the launcher on PATH is of one, the libraries are of another ----
+# ---- two MPIs: the launcher on PATH is of one, the libraries are of another, or of another version or installation of the same ----
 # VARIABLE := "Open MPI", "Intel MPI", "MVAPICH", "MPICH" or nothing, from the version text of a launcher or a library.
 function(tw_mpi_name variable text)
   set(name "")
@@ -26,6 +26,19 @@ function(tw_mpi_family variable text)
   set(${variable} "${family}" PARENT_SCOPE)
 endfunction()
 
+# VARIABLE := the folder in which PROGRAM was found, and the one that its links lead to; nothing without PROGRAM.
+function(tw_folders_of variable program)
+  set(folders "")
+  if(EXISTS "${program}")
+    get_filename_component(found "${program}" DIRECTORY)
+    get_filename_component(found "${found}" REALPATH)
+    get_filename_component(target "${program}" REALPATH)
+    get_filename_component(target "${target}" DIRECTORY)
+    set(folders ${found} ${target})
+  endif()
+  set(${variable} "${folders}" PARENT_SCOPE)
+endfunction()
+
 function(tw_check_mpi_launcher)
   list(GET MPI_C_LIBRARIES 0 library)
   string(REGEX MATCH "^[^,\n]*" version "${MPI_C_LIBRARY_VERSION_STRING}")  # empty where this machine cannot run it
@@ -36,15 +49,40 @@ function(tw_check_mpi_launcher)
     return()
   endif()
   execute_process(COMMAND ${launcher} --version OUTPUT_VARIABLE said ERROR_VARIABLE said)
-  tw_mpi_family(of_launcher "${said}")
-  tw_mpi_family(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
-  if(of_launcher AND of_library AND NOT of_launcher STREQUAL of_library)
-    tw_mpi_name(of_launcher "${said}")
-    tw_mpi_name(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
-    message(WARNING "warning[mpi-mixed]: ${launcher} belongs to ${of_launcher}, but the programs will use ${of_library} (${library}): "
-                    "each rank would run as a job of its own; put the mpirun of ${of_library} first on PATH, or configure a new build "
-                    "folder with -DMPI_C_COMPILER= and the mpicc of ${of_launcher}")
+  tw_mpi_name(of_launcher "${said}")
+  tw_mpi_name(of_library "${MPI_C_LIBRARY_VERSION_STRING}")
+  tw_mpi_family(launcher_family "${said}")
+  tw_mpi_family(library_family "${MPI_C_LIBRARY_VERSION_STRING}")
+  if(NOT of_launcher OR NOT of_library)
+    return()
+  elseif(of_launcher STREQUAL of_library)
+    string(REGEX MATCH "[0-9]+[.][0-9.]*[0-9]" launcher_version "${said}")
+    string(REGEX MATCH "[0-9]+[.][0-9.]*[0-9]" library_version "${MPI_C_LIBRARY_VERSION_STRING}")
+    if(NOT launcher_version STREQUAL library_version)
+      string(APPEND of_launcher " ${launcher_version}")
+      string(APPEND of_library " ${library_version}")
+    else()
+      tw_folders_of(launcher_folders "${launcher}")
+      tw_folders_of(library_folders "${MPI_C_COMPILER}")
+      foreach(folder IN LISTS library_folders)
+        if(folder IN_LIST launcher_folders)
+          return()
+        endif()
+      endforeach()
+      if(NOT library_folders OR MPI_C_COMPILER STREQUAL CMAKE_C_COMPILER)  # no mpicc that would show the installation
+        return()
+      endif()
+      list(GET launcher_folders 0 folder)
+      string(APPEND of_launcher " in ${folder}")
+      list(GET library_folders 0 folder)
+      string(APPEND of_library " in ${folder}")
+    endif()
+  elseif(launcher_family STREQUAL library_family)
+    return()  # they start each other's ranks
   endif()
+  message(WARNING "warning[mpi-mixed]: ${launcher} belongs to ${of_launcher}, but the programs will use ${of_library} (${library}): "
+                  "the ranks may not find each other, and each then runs as a job of its own; put the mpirun of ${of_library} first on "
+                  "PATH, or configure a new build folder with -DMPI_C_COMPILER= and the mpicc of ${of_launcher}")
 endfunction()
 if(TRAINWATT_HPC)
   tw_check_mpi_launcher()

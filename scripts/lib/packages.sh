@@ -185,19 +185,11 @@ package with a newer one, and set CXX and CC, or use g++ 12 or later"
   [ -z "$found" ] || at_least 12 "$found" || die 3 program-too-old "$compiler is g++ $found, too old (12 or later): $(newer_compiler)"
 }
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
-# newer_compiler: what to do. Some distributions install a newer g++ beside the old one, under a name with its version.
 newer_compiler() {
-  local name
-  for name in g++-14 g++-13 g++-12; do
-    if command -v "$name" >/dev/null; then
-      say "$name is on PATH: set CXX=$name CC=gcc-${name#g++-}"
-      return
-    fi
-  done
   case $manager in
     apt) say "install g++-12 and set CXX=g++-12 CC=gcc-12" ;;
     dnf) say "install gcc-toolset-13 and run: source /opt/rh/gcc-toolset-13/enable" ;;
-    zypper) say "install the package gcc13-c++, which brings g++-13, and set CXX=g++-13 CC=gcc-13" ;;
+    zypper) say "install the package gcc13-c++, which adds g++-13 beside it, and set CXX=g++-13 CC=gcc-13" ;;
     *) say "load a module with a newer one, or install one by Spack (spack install gcc@13), and set CXX" ;;
   esac
 }

@@ -114,6 +114,20 @@ expect 1 'error[library-missing]: not found: GTest; ' 'apt-get install --no-inst
 configure "$(hidden GTest)" -DTRAINWATT_TESTS=OFF
 expect 0
 
+# ---- a compiler that is too old: what helps on this distribution ----
+printf '#!/bin/sh\nexec %s -U__GNUC__ -D__GNUC__=7 "$@"\n' "$(type -P g++)" >"$work/old-g++"
+chmod +x "$work/old-g++"
+build=$work/old
+for distribution in "$rocky" 'ID=sles VERSION_ID=15.6'; do
+  on "$distribution"
+  configure "${few[@]}" -DTRAINWATT_HPC=OFF -DCMAKE_CXX_COMPILER="$work/old-g++"
+  case $distribution in
+    "$rocky") expect 1 "error[program-too-old]: $work/old-g++ is g++ 7." 'gcc-toolset-13/enable' ;;
+    *) expect 1 "error[program-too-old]: $work/old-g++ is g++ 7." 'gcc13-c++' ' g++-13 ' 'CXX=g++-13 CC=gcc-13' ;;
+  esac
+done
+on "$debian"
+
 # ---- all at once ----
 build=$work/all
 mapfile -t all < <(hidden OneDNN "${libraries[@]}")
@@ -134,9 +148,28 @@ for said_by_launcher in 'HYDRA build details: Version: 4.0.2' 'Intel(R) MPI Libr
     HYDRA*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to MPICH,' ;;
     Intel*:*'Open MPI'*) expect 0 'warning[mpi-mixed]' 'belongs to Intel MPI,' ;;
     mpirun*:*MPICH* | mpirun*:*Intel*) expect 0 'warning[mpi-mixed]' ;;
+    mpirun*:*'v5.0.7'*) expect 0 'warning[mpi-mixed]' ;;
+    mpirun*:*) expect 0 'warning[mpi-mixed]' 'belongs to Open MPI 5.0.7,' ;;
     *) expect_not 'warning[mpi-mixed]' ;;
   esac
 done
+# ---- of the same version, but of another installation: mpicc is of one, mpirun of the other ----
+printf '#!/bin/sh\nexec %s "$@"\n' "$(type -P mpicc)" >"$work/mpicc"
+chmod +x "$work/mpicc"
+of_library=${family%% /*}
+case $of_library in MPICH*) of_library="HYDRA build details: Version: ${of_library#MPICH }" ;; esac
+mkdir -p "$work/one/bin" "$work/two/bin"
+for folder in one two; do
+  stand_in "$work/$folder/bin/mpirun" "$of_library"
+  cp "$work/mpicc" "$work/$folder/bin/mpicc"
+done
+rm "$work/bin/mpirun"
+PATH=$work/two/bin:$PATH configure --fresh "${few[@]}" -DMPI_C_COMPILER="$work/one/bin/mpicc"
+expect 0 'warning[mpi-mixed]' "$work/two/bin/mpirun belongs to " " in $work/two/bin, but the programs will use " " in $work/one/bin ("
+PATH=$work/one/bin:$PATH configure
+expect_not 'warning[mpi-mixed]'
+configure --fresh "${few[@]}"
+expect_not 'warning[mpi-mixed]'
 
 # ---- quickstart and test, which keep the rest of the output in a file, show what is missing and what is warned of ----
 stand_in "$work/bin/mpirun" 'HYDRA build details:'

@@ -211,6 +211,7 @@ expect 1 'scripts/packaging/README.md: no error or warning has the code never-sa
 # shellcheck disable=SC2016  # the script expands it
 printf '%s\n' 'die 3 never-died "text"' 'die 3 "text"' 'die "$status" "text"' >"$work/codes/scripts/one"
 printf '%s\n' 'fail(2, "never-failed", f"text {it}")' 'fail(2, f"text")' 'sys.exit("text")' >"$work/codes/scripts/two"
+# shellcheck disable=SC2016  # as it is written there
 for wrong in 'scripts/one: the code never-died is not in' 'scripts/two: the code never-failed is not in' \
   'scripts/one: an error without a code: die 3 "text"' 'scripts/one: an error without a code: die "$status" "text"' \
   'scripts/two: an error without a code: fail(2, f"text")' 'scripts/two: an error without a code: sys.exit("text")'; do

@@ -69,7 +69,7 @@ expect 3 'apt-get update && apt-get install' "${there[@]}" scripts/quickstart --
 stand_in cmake 'echo "cmake version 3.22.1"'
 expect 3 'error[program-too-old]: cmake 3.22.1 is too old' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
 stand_in cmake 'echo "error while loading shared libraries" >&2; exit 127'
-expect 3 "error[program-fails]: '$work/bin/cmake --version' does not tell a version" "${there[@]}" scripts/quickstart --no-install \
+expect 3 "error[program-fails]: '$work/bin/cmake --version' prints no version" "${there[@]}" scripts/quickstart --no-install \
   --build "$work/build"
 rm "$work/bin/cmake"
 stand_in c++ 'echo "Debian clang version 14.0.6"'
@@ -82,6 +82,17 @@ stand_in c++ '[ "$1" = --version ] && echo "g++ 11.4.0" || echo 11.4.0'
 expect 3 'CXX=g++-12' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
 on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
 expect 3 'gcc-toolset-13/enable' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+# shellcheck disable=SC2016  # the stand-in expands it
+stand_in c++ '[ "$1" = --version ] && echo "g++ 7.5.0" || echo 7.5.0'
+on sles 'ID=sles VERSION_ID=15.6'
+expect 3 'error[program-too-old]: c++ is g++ 7.5.0, too old (12 or later): ' "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+for said in 'gcc13-c++' ' g++-13 ' 'CXX=g++-13 CC=gcc-13'; do
+  expect 3 "$said" "${there[@]}" scripts/quickstart --no-install --build "$work/build"
+done
+# shellcheck disable=SC2016  # the stand-in expands it
+stand_in g++-13 '[ "$1" = --version ] && echo "g++-13 (SUSE Linux) 13.3.0" || echo 13.3.0'
+# shellcheck disable=SC2016  # the inner shell expands it
+expect 0 'new enough' "${there[@]}" CXX=g++-13 bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; need_versions; echo "new enough"'
 on named_rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4 PRETTY_NAME=Rocky'
 expect 3 '1 install missing packages of Rocky (as root' "${there[@]}" scripts/quickstart --build "$work/build"
 on unknown 'ID=nixos'
