@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_codes.py ROOT: every code of an error or warning in bench/, comm/, models/families/, scripts/repeat and scripts/slurm is in the
 table of bench/README.md, and every code of that table is used; those of cmake/ and the other scripts are in the table of
-scripts/packaging/README.md. Every error of a script has a code."""
+scripts/packaging/README.md. Every error of a script has a code. Codes of `validate` are in a table of results/README.md."""
 import pathlib
 import re
 import sys
@@ -80,5 +80,21 @@ if used_by_builds:
     problems += [f"{where}: the code {one} is not in the table of {installation}" for one, where in sorted(used_by_builds.items())
                  if one not in there]
     problems += [f"{installation}: no error or warning has the code {one}" for one in sorted(there - set(used_by_builds))]
+# Faults and notes of `validate`.
+code = r'"([a-z]+(?:_[a-z]+)*)"'
+fault = re.compile(rf'(?:\bbroken|found\.note)\( ?(?:[a-z_]+, )?{code},|(?:(?:violations|warnings|faults|notes)\.push_back\(|\bFault|return {{|'
+                   rf'violations =) ?{{+ ?{code}, ?(?:"|[a-z_]+[,.(]|[a-z]+ \+)')
+found_by = {}
+for path in sorted([*(root / "results").rglob("*.cpp"), *(root / "bench").rglob("*.cpp")]):
+    text = " ".join(path.read_text(encoding="utf-8").split())  # a call may have its first argument on the next line
+    if re.search(r"Findings&|Fault\b|violations", text):
+        for found in fault.finditer(text):
+            found_by.setdefault(found.group(1) or found.group(2), path.relative_to(root).as_posix())
+if (root / "results").is_dir():
+    if len(found_by) < 60:
+        problems.append(f"check_codes.py: finds only these codes of validate, so its pattern is wrong: {sorted(found_by)}")
+    rows = [line.split("|")[1] for line in (root / "results/README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    problems += [f"{where}: the code {one} is not in a table of results/README.md" for one, where in sorted(found_by.items())
+                 if not any(f"`{one}`" in row for row in rows)]
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # without_cuda.sh ROOT BUILD CXX: the house checks that CUDA's headers change answer as on a machine without them, on a
-# machine that has them: check_headers.sh of the headers concerned, and check_scripts.sh.
+# machine that has them: check_headers.sh of the headers concerned, and the tests of the checks.
 set -euo pipefail
 root=$(cd "$1" && pwd)
 build=$2 cxx=$3
@@ -17,7 +17,7 @@ list_files | grep -E '\.(cpp|hpp|cu|cuh)$' | (cd "$root" && xargs -r grep -ohE '
 done
 [ -f "$absent/cuda_runtime_api.h" ] || finish "no source includes cuda_runtime_api.h: the pattern is wrong"
 export CPATH=$absent
-for check in "check_headers.sh $root $build $cxx cuda" "check_scripts.sh $root"; do
+for check in "check_headers.sh $root $build $cxx cuda" "scripts/check_house.sh $root"; do
   # shellcheck disable=SC2086  # words
   "$root/tests/house/"$check >"$absent/output" 2>&1 || finish "$check, with CUDA's headers hidden:
 $(cat "$absent/output")"
