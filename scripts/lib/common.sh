@@ -178,11 +178,14 @@ configure_failed() {
   die 3 configure-failed "cmake could not configure; the complete output is in $build/configure.log"
 }
 
-# By default Open MPI refuses root, and more ranks than cores. Sets the array mpi_options for N ranks; other MPIs have other
+# By default, Open MPI refuses root.
+allow_mpi_as_root() { if is_root; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi; }
+
+# By default, Open MPI also refuses more ranks than cores. Sets the array mpi_options for N ranks; other MPIs have other
 # options, and give each rank its share of the cores without any.
 mpi_environment() {
   local ranks=$1 cores
-  if is_root; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+  allow_mpi_as_root
   cores=$(usable_cores)
   if [[ $(mpirun --version 2>/dev/null) != *'Open MPI'* ]]; then
     mpi_options=()
