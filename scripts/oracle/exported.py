@@ -72,6 +72,8 @@ class Export:
 def load_file(path):
     """The tensors of a safetensors file: the header's length, the header, the data."""
     types = {"F32": np.float32, "I64": np.int64, "I32": np.int32, "U8": np.uint8, "BOOL": np.bool_}
+    if not path.exists():
+        fail(1, "wrong-export", f"there is no {path}: name a folder that trainwatt-train --export-step wrote")
     data = path.read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:begin])

@@ -27,7 +27,7 @@ class GpuValidate(Script):
         stand_in.chmod(0o755)
         done = self.validate("--make", "--rehearse", build=build, PATH=path)
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, r"no nvcc here\n(.*\n)*gpu-validate: cmake -S .* failed")
+        self.assertRegex(done.stderr, r"no nvcc here\n(.*\n)*gpu-validate: error\[build-failed\]: cmake -S .* failed")
         self.assertFalse(self.out.exists())
         stand_in.write_text(f'#!/bin/sh\necho "$@" >>"{tools}/said"\n[ "$1" != --build ] || {{ mkdir "$2" && ln -s "{support.BIN}" "$2/bin"; }}\n')
         (tools / "nvidia-smi").write_text("#!/bin/sh\n[ $# != 2 ] || echo 9.0\n")
@@ -45,6 +45,7 @@ class GpuValidate(Script):
         copy, said = self.out.parent / "copy", self.out.parent / "said"
         build, tools = copy / "build", self.out.parent / "tools"
         shutil.copytree(SCRIPT.parent / "lib" / "validation", copy / "scripts" / "lib" / "validation")
+        shutil.copy(SCRIPT.parent / "lib" / "errors.py", copy / "scripts" / "lib")
         shutil.copy(SCRIPT, copy / "scripts")
 
         def program(path, text):
@@ -457,18 +458,19 @@ class GpuValidate(Script):
             self.skipTest("there is a GPU")
         done = self.validate()
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.assertIn("the cuda device is not usable here", done.stderr)
+        self.assertIn("error[device-unusable]: ", done.stderr)
         self.assertIn("--rehearse", done.stderr)
 
     def test_wrong_options(self):
-        for args, word in ((["--only", "ratios,tset"], "unknown piece 'tset'"), (["--budget", "-1"], "above 0"),
-                           (["--models", "gpt3"], "unknown network 'gpt3'")):
+        for args, code, word in ((["--only", "ratios,tset"], "unknown-name", "'tset'"), (["--budget", "-1"], "bad-value", "--budget"),
+                                 (["--budget", "long"], "bad-value", "--budget"), (["--models", "gpt3"], "unknown-name", "'gpt3'"),
+                                 (["--biuld", "x"], "unknown-option", "--biuld")):
             done = self.validate(*args)
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn(word, done.stderr)
+            self.assertRegex(done.stderr, rf"^gpu-validate: error\[{code}\]: .*{word}")
         done = self.validate("--rehearse", build=self.out.parent)
         self.assertEqual(done.returncode, 3)
-        self.assertIn("no trainwatt-train in", done.stderr)
+        self.assertIn("error[build-missing]: ", done.stderr)
 
 
 if __name__ == "__main__":
