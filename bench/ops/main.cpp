@@ -198,16 +198,17 @@ int run(int argc, char** argv) {
   const results::Program program = results::program_info("trainwatt-ops");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.add_option("--model", options.networks, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
-  app.add_option("--precision", options.precisions,
-                 "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with "
-                 "the reason")
+  app.add_option(
+         "--precision", options.precisions,
+         "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is listed with the "
+         "reason")
       ->delimiter(',');
   app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(number_in(1));
-  app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")->check(number_in(1));
+  app.add_option("--seq-len", options.seq_len, "tokens per sample (default: the network's)")->check(number_in(1));
   app.add_option("--device", options.device, "auto (default), cpu, cuda, reference");
   app.add_option("--threads", options.threads, "CPU threads (default: all that this process may use)")
       ->check(number_in(1));
-  app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
+  app.add_option("--deterministic", options.deterministic, "yes (default); no: sums on a GPU may run in any order")
       ->check([](const std::string& word) {
         return word == "yes" || word == "no" ? "" : value_fault(word, "must be yes or no");
       });

@@ -141,7 +141,7 @@ std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
   const int ranks = plan.points[place].ranks, a_node = (ranks + forecast.nodes - 1) / forecast.nodes;
   const std::string least = largest->memory->is_least ? "at least " : "";
   const std::string which = forecast.runs() > 1 ? fmt::format(" ({})", largest->id) : "";
-  std::string line = fmt::format("{}{} a rank{}", least, text::bytes(largest->memory->bytes), which);
+  std::string line = fmt::format("{}{} per rank{}", least, text::bytes(largest->memory->bytes), which);
   if (forecast.node_memory_bytes)
     line += fmt::format("; {}{} on a node of {}, which has {}", least, text::bytes(largest->memory->bytes * a_node),
                         count(a_node, "rank"), text::bytes(*forecast.node_memory_bytes));
@@ -164,8 +164,8 @@ std::string time_line(const RunPlan& plan, const Forecast& forecast) {
                              node_hours(seconds))
                : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
-    time += fmt::format("{}{} until a step or a target ({}), whose speed is not known: {}",
-                        time.empty() ? "" : "; and ", count(forecast.unknown(), "point"), steps_of_unknown(forecast),
+    time += fmt::format("{}{} of unknown duration ({}): {}", time.empty() ? "" : "; and ",
+                        count(forecast.unknown(), "point"), steps_of_unknown(forecast),
                         std::ranges::any_of(plan.points, [&](const Point& point) { return is_open(point, plan); })
                             ? "it depends on the micro-batch, which is found at run time"
                             : "trainwatt-train --dry-run measures it");
@@ -185,7 +185,7 @@ std::string energy_line(const Forecast& forecast) {
       energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
     else
       energy +=
-          fmt::format("{}: at most {} ({} W a node)", scope,
+          fmt::format("{}: at most {} ({} W per node)", scope,
                       likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
                                            text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
                              : joules_in(watts, seconds) + " in that time",

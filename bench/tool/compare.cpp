@@ -110,10 +110,9 @@ Action add_compare(CLI::App& command, const Words&) {
       .add_option("--figure", options->figures, fmt::format("figures to compare, a list of {}", fmt::join(names, ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option(
-      "--baseline", options->baseline,
-      "JSON file of rules (baseline.schema.json describes it). Exit code 1: a rule\nis violated, whatever --kit "
-      "finds; 4: one is undecided, or it is not an award");
+  command.add_option("--baseline", options->baseline,
+                     "JSON file of rules (baseline.schema.json describes it). Exit code 1: a rule\nis violated (takes "
+                     "precedence); 4: a rule is undecided, or the tender is not an award");
   CLI::Option* json = command.add_flag("--json", options->as_json, "print JSON");
   CLI::Option* markdown = command.add_flag("--markdown", options->as_markdown, "print Markdown")->excludes(json);
   command.add_flag("--csv", options->as_csv, "print CSV")->excludes(json)->excludes(markdown);

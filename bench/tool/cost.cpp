@@ -37,8 +37,8 @@ int cost(const CostOptions& command) {
   const std::vector<std::string> doubts = joule_doubts(loaded.validation);
   if (!doubts.empty()) {
     const std::string text = fmt::format(
-        "{}: the electricity (kWh, CO2 and its cost) rests on {} that the power samples beside it do not confirm, the "
-        "first {}: measure again, or with another meter",
+        "{}: the electricity (kWh, CO2 and its cost) is based on {} that the power samples do not confirm; the first "
+        "is {}: measure again, or use another meter",
         command.path, results::text::count(doubts.size(), "reading"), doubts.front());
     say_warning(results::text::printable(with_code("energy-doubtful", text)));
   }

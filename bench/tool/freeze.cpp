@@ -51,11 +51,11 @@ std::vector<std::string> broken_rules(const RunPlan& plan) {
   const Measurement& measurement = plan.measurement;
   const bool is_short = measurement.window_seconds < results::published_window_s;
   if (!plan.target && (measurement.steps || is_short))
-    broken.push_back(fmt::format("\"window\" (it has {}, the rule asks for {} s or more)",
+    broken.push_back(fmt::format("\"window\" (the kit has {}, the rule requires {} s or more)",
                                  measurement.steps ? "steps" : fmt::format("{} s", measurement.window_seconds),
                                  results::published_window_s));
   if (measurement.trials < results::least_trials)
-    broken.push_back(fmt::format("\"trials\" (it has {}, the rule asks for {} or more{})", measurement.trials,
+    broken.push_back(fmt::format("\"trials\" (the kit has {}, the rule requires {} or more{})", measurement.trials,
                                  results::least_trials, plan.target ? ", one for each seed" : ""));
   return broken;
 }
@@ -68,8 +68,8 @@ void refuse_shares(const Request& request) {
         if (text.find('%') != std::string::npos) {
           const std::string key = std::ranges::find(setting_axes(), kind, &SettingAxis::kind)->key;
           throw UsageError("range-unknown", key,
-                           fmt::format("{} {}: a kit holds no shares of a range, which differs between machines: give "
-                                       "a value",
+                           fmt::format("{} {}: a kit cannot contain shares of a range, because ranges differ between "
+                                       "machines: give a value",
                                        key_ref(key), models::cut_word(text)))
               .seen_in(request, &axes);
         }
@@ -124,9 +124,9 @@ Action add_freeze(CLI::App& command, const Words&) {
   const auto options = std::make_shared<FreezeCommand>();
   add_plan_options(command, options->options);
   add_out(command, options->out);
-  command.add_option("--title", options->text.title, "title of the kit; reports contain it")->group("Result");
-  command.add_option("--contact", options->text.contact, "who answers questions")->group("Result");
-  command.add_option("--notes", options->text.notes, "notes for those who run the kit")->group("Result");
+  command.add_option("--title", options->text.title, "title of the kit; reports contain it")->group("Output");
+  command.add_option("--contact", options->text.contact, "who answers questions")->group("Output");
+  command.add_option("--notes", options->text.notes, "notes for those who run the kit")->group("Output");
   return [options] { return freeze(*options); };
 }
 

@@ -201,7 +201,7 @@ Json json_of(const LedgerRequest& request, const results::VendorPeak& device, co
 
 void print(const LedgerRequest& request, const results::VendorPeak& device, const Ledger& ledger) {
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
-  fmt::print("{} on {} in {}: at least {} a step\n", request.network.name, device.device, ledger.precision,
+  fmt::print("{} on {} in {}: at least {} per step\n", request.network.name, device.device, ledger.precision,
              results::text::duration(ledger.least_s));
   line("batch", fmt::format("{} micro-batch x {} accumulated = {:.0f} samples{}", request.micro_batch,
                             request.accumulate, ledger.samples,
@@ -239,11 +239,11 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
       has_measured ? std::optional(total_measured) : std::nullopt);
   print_table(table, 2);
   const std::size_t width = terminal_style().width;
-  fmt::print("\n  {}\n",
-             results::text::wrap("least time: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, "
-                                 "whichever takes longer; making samples, communication, workspaces and the start of "
-                                 "kernels come on top. A prediction, not a measurement.",
-                                 width, 2));
+  fmt::print("\n  {}\n", results::text::wrap(
+                             "least time: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, "
+                             "whichever takes longer. Not included: generating samples, communication, workspaces and "
+                             "kernel launches. This is a prediction, not a measurement.",
+                             width, 2));
   if (has_measured)
     fmt::print("  {}\n", results::text::wrap("measured: the operator's share of a profiled step, whose operators ran "
                                              "one by one, x the mean step time of the trials",

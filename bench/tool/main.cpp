@@ -24,32 +24,48 @@ namespace {
 
 using namespace tw;
 
+constexpr const char* reads = "Exit codes: 0 success; 2 usage, or a file cannot be read; 3 output cannot be written.";
+
 struct Command {
   const char* name;
   const char* help;  ///< one line
   bench::tool::Action (*add)(CLI::App& command, const bench::tool::Words& words);
+  const char* exit_codes = reads;  ///< printed below its options
   /// The words behind -- are another program's, whose exit code is passed through.
   bool needs_program = false;
 };
 
 constexpr Command commands[] = {
     {"validate", "Check reports and bundles: schema, figures against their samples, run rules",
-     bench::tool::add_validate},
+     bench::tool::add_validate,
+     "Exit codes: 0 no fault; 1 a report has faults, or a bundle is damaged, altered or breaks a run rule; 2 usage,\n"
+     "or a file cannot be read or is no report; 3 output cannot be written, or ssh-keygen is missing."},
     {"show", "Print a report", bench::tool::add_show},
     {"export", "Write a report in other formats, each to its own file", bench::tool::add_export},
-    {"compare", "Compare reports: comparability, ratios with intervals, ranking, costs", bench::tool::add_compare},
-    {"html", "Write a report, or a comparison, as one offline page", bench::tool::add_html},
-    {"cost", "Print the cost per hour, EFLOP, million samples and trained model of a report", bench::tool::add_cost},
+    {"compare", "Compare reports: comparability, ratios with intervals, ranking, costs", bench::tool::add_compare,
+     "Exit codes: 0 success; 1 a rule of --baseline is violated; 2 usage, or a file cannot be read; 3 output cannot\n"
+     "be written; 4 nothing could be compared, a rule is undecided, or a tender has no award."},
+    {"html", "Write a report, or a comparison, as one offline page", bench::tool::add_html,
+     "Exit codes: 0 success; 2 usage, or a file cannot be read; 3 output cannot be written; 4 nothing could be\n"
+     "compared, or a tender has no award (the page is written and says so)."},
+    {"cost", "Print the cost per hour, EFLOP, million samples and trained model of a report", bench::tool::add_cost,
+     "Exit codes: 0 success; 2 usage, or a file cannot be read; 3 output cannot be written; 4 no point has a cost."},
     {"models", "List the networks, or print the operations of one network's training step", bench::tool::add_models},
     {"plan", "Print the points of a run, what this node cannot run, and the time and energy it takes",
      bench::tool::add_plan},
     {"freeze", "Write a plan as a kit that others run unchanged: trainwatt-train --config kit.json",
      bench::tool::add_freeze},
     {"bundle", "Pack a run into one file with checksums: trainwatt bundle DIR -o offer.tar.zst",
-     bench::tool::add_bundle},
+     bench::tool::add_bundle,
+     "Exit codes: 0 success; 1 the report has faults, so it is not packed; 2 usage, or a file cannot be read;\n"
+     "3 output cannot be written, or ssh-keygen is missing."},
     {"probe", "List this node's energy meters and settings, and how to make more available", bench::tool::add_probe},
-    {"meter", "Run a command and measure its energy: trainwatt meter -- CMD...", bench::tool::add_meter, true},
-    {"restore", "Restore clocks and power limits that a killed run left changed", bench::tool::add_restore},
+    {"meter", "Run a command and measure its energy: trainwatt meter -- CMD...", bench::tool::add_meter,
+     "CMD is the command with its arguments. trainwatt meter exits with the command's exit code, or with 125 if\n"
+     "trainwatt meter itself fails.",
+     true},
+    {"restore", "Restore clocks and power limits that a killed run left changed", bench::tool::add_restore,
+     "Exit codes: 0 success, or nothing to restore; 2 usage; 3 a setting could not be restored."},
 };
 
 constexpr const char* exit_codes =
@@ -123,6 +139,7 @@ int run(int argc, char** argv) {
   for (const Command& command : commands) {
     CLI::App* const added = app.add_subcommand(command.name, command.help);
     added->allow_extras();
+    added->footer(command.exit_codes);
     if (describes) command.add(*added, words);
     if (!is_called(command)) continue;
     called = added;

@@ -343,9 +343,6 @@ Action add_meter(CLI::App& command, const Words& words) {
   command.add_option("--energy-csv", options->energy_csv, energy_csv_help);
   command.add_option("--estimate-watts", options->estimate_watts,
                      "nominal power for an energy estimate, which is not counted");
-  command.footer(
-      "CMD is the command with its arguments. trainwatt meter exits with the command's exit code, or with 125 if\n"
-      "trainwatt meter itself fails.");
   return [options] {
     try {
       return meter_command(*options);

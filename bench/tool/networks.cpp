@@ -112,7 +112,7 @@ void print_models(bool json) {
     for (const models::TaskDescription& t : models::tasks())
       fmt::print("\n  {}\n",
                  results::text::wrap(
-                     fmt::format("--target trains {} to {} {} ({}), {} samples a step{}", t.model,
+                     fmt::format("--target trains {} to {} {} ({}), {} samples per step{}", t.model,
                                  t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss",
                                  t.target, t.name, t.global_batch,
                                  t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""),
@@ -208,7 +208,7 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
-  line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
+  line("model FLOPs", fmt::format("{} per sample, {} per step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<std::vector<std::string>> rows = {{"kind", "shape", "times", "FLOP", "share"}};

@@ -91,16 +91,16 @@ Action add_plan(CLI::App& command, const Words&) {
         if (std::ranges::find(known, word) == known.end()) throw_unknown("device", word, known);
         return std::string();
       })
-      ->group("Where");
+      ->group("Execution");
   command.add_option("--nodes", options->nodes, "nodes that the ranks run on (default 1)")
       ->check(number_in(1, 1'000'000))
-      ->group("Where");
+      ->group("Execution");
   command
       .add_option("--on", options->on,
-                  "output of trainwatt probe --json on the node that the plan is\nfor (default: this node)")
-      ->group("Where");
+                  "output of trainwatt probe --json from the node that the plan\nis for (default: this node)")
+      ->group("Execution");
   command.add_option("--site", options->site, site_help)->group(settings_group);
-  command.add_option("--energy-csv", options->energy_csv, energy_csv_help)->group("Where");
+  command.add_option("--energy-csv", options->energy_csv, energy_csv_help)->group("Execution");
   command.add_flag("--json", options->json, "print JSON");
   command.add_flag("--runs", options->runs_only, "print only the number of runs that the plan asks for (--repeat)");
   return [options] { return plan(*options); };

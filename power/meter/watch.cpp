@@ -91,7 +91,7 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
 std::string stood_still(const std::string& counter, const Watched& seen) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.3g", seen.period_seconds);
-  return counter + " stood still at " + std::to_string(seen.last) + " for " + seconds.data() + " s";
+  return counter + " stayed at " + std::to_string(seen.last) + " for " + seconds.data() + " s";
 }
 
 }  // namespace tw::power

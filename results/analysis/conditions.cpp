@@ -283,9 +283,9 @@ std::string run_drift(const std::vector<Record>& records) {
     const double change = *pair.last->summary.ceiling_flops_per_s / *pair.first->summary.ceiling_flops_per_s - 1;
     if (!(std::abs(change) > most)) continue;
     most = std::abs(change);
-    text = pair.last->id + " timed the same products alone as " + pair.first->id + ", and they ran " + percent(change) +
-           (change < 0 ? " slower" : " faster") +
-           ": the machine changed along the run, and other points may differ by as much for no other cause";
+    text = "the matrix products of " + pair.last->id + ", timed alone, ran " + percent(change) +
+           (change < 0 ? " slower" : " faster") + " than the same products at " + pair.first->id +
+           ": the machine changed during the run, so other points may differ by as much for this reason alone";
   }
   return text;
 }

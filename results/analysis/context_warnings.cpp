@@ -156,7 +156,7 @@ std::vector<Warning> warn_steal(std::span<const HostInfo> hosts) {
     std::snprintf(percent, sizeof percent, "%.1f %%", 100 * *host.steal_share_since_boot);
     warnings.push_back(
         {Flag::steal, "the hypervisor of " + host.name + " has given " + percent +
-                          " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
+                          " of its CPU time to others since boot: timings will vary; use a dedicated host"});
   }
   return warnings;
 }

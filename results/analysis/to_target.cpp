@@ -51,7 +51,7 @@ void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarg
   const JobPrices& prices = *record.prices;
   const Scope scope = prices.kwh_price > 0 ? cost_scope_of(record) : Scope::none;
   if (prices.kwh_price > 0 && scope == Scope::none) {
-    result.cost_reason = "no joules that tell of what trains" +
+    result.cost_reason = "no joules that include the part that trains" +
                          (record.summary.energy_reason.empty() ? "" : ": " + record.summary.energy_reason);
     return;
   }

@@ -25,7 +25,7 @@ constexpr std::size_t loss_steps_to_judge = 20;
 /// Between the sum of a window's step times (each the slowest rank's) and the window itself.
 constexpr double steps_disagree_threshold = 0.05;
 const std::string_view no_meter = to_string(Flag::no_energy_meter);
-constexpr std::string_view evaluations_too = "samples and FLOPs a joule: the joules are of the evaluations too";
+constexpr std::string_view evaluations_too = "samples and FLOPs per joule: the joules include the evaluations";
 
 /// Of what this file decides, from samples alone. All others are the caller's and stay, as do flags of another source.
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",

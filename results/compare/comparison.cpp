@@ -291,7 +291,7 @@ class Comparer {
     for (std::size_t s = 0; s < in_.size(); ++s)
       for (std::size_t w = 0; w < out_.workloads.size(); ++w)
         if (const auto ground = ground_of(s, w); ground && (ground->is_mixed || ground->basis != CostBasis::complete))
-          return "lower bounds, without all electricity";
+          return "lower bounds, which lack part of the electricity";
     return {};
   }
 

@@ -53,7 +53,8 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
         const Fingerprint& print = prints.emplace_back(Place{s, run}, Fingerprint(*record)).second;
         for (std::size_t i = 0; i + 1 < prints.size() && !copied; ++i)
           if (const std::string what = print.same_as(prints[i].second); !what.empty())
-            copied.emplace(prints[i].first, what + ", as no two runs have them: one measurement counts once");
+            copied.emplace(prints[i].first,
+                           what + ", which never happens in two separate runs: one measurement counts once");
         if (prints.size() > most_prints) prints.erase(prints.begin());
       }
       if (!copied) continue;

@@ -91,13 +91,13 @@ std::string readme(const Report& raw, const std::vector<std::string>& forced_ove
   file(sums_file, "SHA-256 of all files");
   out +=
       "\nChecking\n"
-      "  trainwatt validate OFFER.tar.zst                names altered files, computes every figure anew from\n"
+      "  trainwatt validate OFFER.tar.zst                names altered files, recomputes every figure from\n"
       "                                                  the raw samples, and lists the run rules that are broken\n"
       "  trainwatt validate OFFER.tar.zst --kit KIT.json also compares the run with your kit\n"
       "  trainwatt show OFFER.tar.zst                    prints the report\n"
       "  sha256sum -c SHA256SUMS                         checks the files alone, unpacked, without trainwatt\n"
       "  ssh-keygen -Y verify -n trainwatt -f SIGNERS -I NAME -s SHA256SUMS.sig < SHA256SUMS\n"
-      "                                                  checks the signature, where there is one\n"
+      "                                                  checks the signature, if there is one\n"
       "\nChecksums show what was changed after the bundle was made. They do not show what was changed before, nor\n"
       "that all of it was fabricated consistently: a signature shows who vouches for it, a repetition of the run\n"
       "in your presence shows whether it is true.\n";

@@ -148,7 +148,7 @@ void add_summary(Table& table, const std::vector<Scope>& scopes) {
       table.add_estimate(scope + name, unit,
                          [scope, member](const Record& r) { return of_scope(r.summary.*member, scope); });
   };
-  by_scope("_energy_j", "J a trial", &Summary::energy_j);
+  by_scope("_energy_j", "J per trial", &Summary::energy_j);
   by_scope("_flops_per_w", "FLOP/J", &Summary::flops_per_w);
   by_scope("_samples_per_j", "samples/J", &Summary::samples_per_j);
   table.add_summary("energy_reason", "", &Summary::energy_reason);

@@ -107,9 +107,9 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   add_estimate(out, "trainwatt_step_time_seconds", "Mean time of an optimizer step.", labels, s.step_time_s);
   out.add("trainwatt_step_time_p99_seconds", "99th percentile of the time of an optimizer step.", labels,
           s.step_time_p99_s);
-  out.add("trainwatt_of_ceiling_ratio", "Achieved FLOP rate by that of the network's own products timed alone.", labels,
+  out.add("trainwatt_of_ceiling_ratio", "FLOP rate divided by that of the network's own products timed alone.", labels,
           credible_of_ceiling(s));
-  out.add("trainwatt_mfu_ratio", "Model FLOP rate by the vendor's dense peak.", labels, s.mfu);
+  out.add("trainwatt_mfu_ratio", "Model FLOP rate divided by the vendor's dense peak.", labels, s.mfu);
   const auto bytes = [](const std::optional<std::uint64_t>& value) {
     return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
   };

@@ -66,9 +66,9 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     headings.push_back({"GPU memory in use", "bytes"});
     headings.push_back({"GPU memory", "bytes"});
   }
-  headings.push_back({"Peak device memory of a rank", "bytes"});
+  headings.push_back({"Peak device memory per rank", "bytes"});
   for (Scope scope : scopes) {
-    add_headings(headings, "Energy a sample, " + scope, "J/sample");
+    add_headings(headings, "Energy per sample, " + scope, "J/sample");
     headings.push_back({"Efficiency, " + scope, "FLOP/J"});
   }
   if (has_target) {
@@ -159,9 +159,9 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
                                    {"Window", "s"},
                                    {"Samples", "samples"},
                                    {"Throughput", "samples/s"},
-                                   {"Least step time", "s"},
+                                   {"Minimum step time", "s"},
                                    {"Mean step time", "s"},
-                                   {"Greatest step time", "s"},
+                                   {"Maximum step time", "s"},
                                    {"First loss", ""},
                                    {"Last loss", ""},
                                    {"CPU time taken by the hypervisor", "share"},
@@ -216,12 +216,12 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
                         {"Method", "", 16},
                         {"In its scope's total", ""},
                         {"Energy", "J"},
-                        {"Uncertainty, half of 95 %", "J"},
+                        {"Uncertainty, ± 95 %", "J"},
                         {"Window", "s"},
                         {"Mean power", "W"},
                         {"Update period", "s"},
                         {"Wraps", ""},
-                        {"Why left out or absent", "", 24},
+                        {"Why excluded or absent", "", 24},
                         {"Detail", "", 40}});
   for (const Record& r : records)
     for (std::size_t t = 0; t < r.trials.size(); ++t)
@@ -245,15 +245,15 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                       {"Cost", currency, 14, true},
                       {"Cost, low end of 95 %", currency, 14, true},
                       {"Cost, high end of 95 %", currency, 14, true},
-                      {"Of it hours", currency, 14, true},
-                      {"Of it electricity", currency, 14, true},
+                      {"For hours", currency, 14, true},
+                      {"For electricity", currency, 14, true},
                       {"Energy", "kWh", 14, true},
                       {"CO2e", "kg", 14, true},
-                      {"Holds", "", 14},
-                      {"Energy and CO2e hold", "", 20},
+                      {"Includes", "", 14},
+                      {"Energy and CO2e include", "", 20},
                       {"Nodes", "", 8},
                       {"Mean power of the IT", "W"},
-                      {"By joules of", "", 10},
+                      {"Energy scope", "", 10},
                       {"Mean power of the facility", "W"},
                       {"Why it is absent or a lower bound", "", 60}});
   for (const RecordCost& record : cost.records) {
@@ -277,14 +277,14 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                        has_parts ? "left out: " + record.basis_note : one.reason),
                 figure(one.kwh, no_joules.empty() ? "not known" : no_joules),
                 figure(one.co2_kg, one.kwh ? "the prices have no carbon intensity" : no_joules),
-                words(is_complete                             ? "all of it"
-                      : record.basis == CostBasis::hours_only ? "at least: hours alone"
+                words(is_complete                             ? "everything"
+                      : record.basis == CostBasis::hours_only ? "at least: hours only"
                                                               : "at least"),
                 words(!one.kwh                 ? ""
-                      : record.energy_is_whole ? "all of it"
+                      : record.energy_is_whole ? "everything"
                                                : "at least: " + record.scope + " joules"),
                 whole(record.nodes), figure(record.it_power_w, no_joules), words(to_string(record.scope)),
-                figure(record.facility_power_w, "takes joules of the node"),
+                figure(record.facility_power_w, "needs joules of the node"),
                 words(!has_parts                  ? "absent: " + one.reason
                       : record.basis_note.empty() ? record.energy_note
                                                   : record.basis_note)});
@@ -296,12 +296,12 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
 void sensitivity_sheet(Workbook& book, const CostReport& cost) {
   book.begin("Sensitivity", {{"Point", "", 36},
                              {"Cost of", "", 18},
-                             {"Input, turned alone", "", 28},
-                             {"Input, as given", "", 14, true},
+                             {"Input that is varied", "", 28},
+                             {"Value as given", "", 14, true},
                              {"From", "", 14, true},
                              {"To", "", 14, true},
-                             {"Cost at the first", cost.currency, 14, true},
-                             {"Cost at the last", cost.currency, 14, true},
+                             {"Cost at the low end", cost.currency, 14, true},
+                             {"Cost at the high end", cost.currency, 14, true},
                              {"Cost as given", cost.currency, 14, true}});
   for (const RecordCost& record : cost.records)
     for (const Sensitivity& one : record.sensitivity)
@@ -320,9 +320,9 @@ void inputs_sheet(Workbook& book, const Report& report, const std::optional<Cost
       book.row({words("price"), words(one.name), one.number ? XlsxCell{Cell(*one.number)} : words(one.text),
                 words(one.unit), words(one.source)});
     book.row({words("sensitivity"),
-              words("each input is turned by"),
+              words("each input is varied by"),
               {Cell(100 * cost->sensitivity_share)},
-              words("% less and more"),
+              words("% down and up"),
               words("--sensitivity")});
   }
   const Context& c = report.context;
@@ -366,8 +366,9 @@ void notes_sheet(Workbook& book, const Report& report, bool has_cost) {
   if (has_cost)
     book.row(
         {words("cost"), words("time"), words(""),
-         words("a month is 730 h, a year 8760 h; kWh are the facility's (node, network and storage x PUE) where a cost "
-               "holds all of it, else of what was read x PUE")});
+         words(
+             "a month is 730 h, a year 8760 h; kWh are the facility's, (node, network and storage) x PUE, if the whole "
+             "node was metered; otherwise they are the metered part x PUE, a lower bound")});
   for (const FlagName& flag : flags_of(report.records))
     book.row({words("flag"), words(flag.name), words(""), words(note_of(flag))});
   for (const RunRuleCheck& check : check_run_rules(report))

@@ -107,7 +107,7 @@
     const what = drawing.lies(spec) ? spec.categories.length + " bars"
       : spec.sets.reduce((sum, set) => sum + (set.style ? 0 : set.data.length), 0) + " points";
     // An application: a screen reader hands the arrow keys on, which it keeps to itself over a picture.
-    const hint = make("p", { class: "hint", id: title.id + "-keys" }, "Arrow keys, Home and End go through what is drawn; the table below has the same figures.");
+    const hint = make("p", { class: "hint", id: title.id + "-keys" }, "Use the arrow keys, Home and End to move through the chart; the table below has the same figures.");
     const canvas = make("canvas", { role: "application", "aria-roledescription": "chart", tabindex: "0", "aria-describedby": hint.id,
       "aria-label": spec.title + ": " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") });
     const legend = make("ul", { class: "legend" });

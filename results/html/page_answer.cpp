@@ -63,7 +63,7 @@ std::string alike_words(const Best& best) {
     return fmt::format("; {} of the {} points were disturbed ({}), so none is shown to be the best", best.disturbed,
                        best.held_against, text::join(best.disturbed_by, ", "));
   if (best.alike == 0) return "; no other point's interval reaches it";
-  return fmt::format("; intervals do not separate it from {} of the other {}", best.alike, best.held_against - 1);
+  return fmt::format("; not distinguishable from {} of the other {}", best.alike, best.held_against - 1);
 }
 
 /// "Least node energy", of means that are not told apart "Lowest mean node energy", of a single point "Measured node
@@ -128,7 +128,7 @@ void add_group(Page& page, const Group& group) {
   const Best least = best_of(group, false, joules_of);
   if (least.place == nullptr) return;
   const std::string label = least_energy(least, scope);
-  page.answer.emplace_back(fmt::format("{} {}: {}, {}{}{}.", label, to_target ? "to the target" : "a sample",
+  page.answer.emplace_back(fmt::format("{} {}: {}, {}{}{}.", label, to_target ? "to the target" : "per sample",
                                        least.place->name, si(least.figure, to_target ? "J" : "J/sample"),
                                        alike_words(least), to_target ? "" : unlike_words(group, joules_of)));
   page.cards.push_back({label + (to_target ? " to the target, " : ", ") + group.name,
@@ -154,8 +154,8 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   const Report& report = system.report;
   const auto caveat = [&](std::string words, const char* look) { page.caveats.emplace_back(std::move(words), look); };
   if (!system.faults.empty())
-    caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} wrong in it, first {}.",
-                       count(system.faults.size(), "thing"), system.faults.front()),
+    caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} in it; the first is {}.",
+                       count(system.faults.size(), "fault"), system.faults.front()),
            "bad");
   if (report.program.name.empty())
     caveat("Records of a run, without its report: context and plan are not in this file.", "bad");
@@ -193,7 +193,7 @@ void fold_small(std::vector<Words>& caveats) {
     if (is_small(one)) small.push_back(one.text);
   std::erase_if(caveats, is_small);
   if (small.empty()) return;
-  Words folded(small.size() == 1 ? small.front() : fmt::format("{} notes on what these figures rest on", small.size()));
+  Words folded(small.size() == 1 ? small.front() : fmt::format("{} notes about these figures", small.size()));
   if (small.size() > 1) folded.more = std::move(small);
   caveats.push_back(std::move(folded));
 }
@@ -262,7 +262,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
     facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
   page.subtitle = text::join(facts, "; ");
   page.cards.push_back({"Points that count", fmt::format("{} of {}", valid, report.records.size()),
-                        valid == report.records.size() ? "none is left out" : "see Verdicts"});
+                        valid == report.records.size() ? "all of them" : "see Verdicts"});
   const std::vector<RunRuleCheck> rules = check_run_rules(report);
   const auto number = [&](RunRuleState state) { return std::ranges::count(rules, state, &RunRuleCheck::state); };
   const std::vector<Group> groups = workloads(systems);
@@ -274,7 +274,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   if (report.records.empty())
     page.answer.emplace_back("No points were run.", "bad");
   else if (page.answer.empty())
-    page.answer.emplace_back("No point of this report counts: there is no figure to rely on.", "bad");
+    page.answer.emplace_back("No point of this report counts, so it has no valid figures.", "bad");
   page.cards.push_back({"Run rules",
                         fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
                         fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
@@ -304,9 +304,9 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   for (const HtmlSystem& system : systems)
     if (system.runs > 1) several.push_back(fmt::format("{} of {}", count(system.runs, "run"), system.name));
   if (!several.empty())
-    page.caveats.emplace_back(
-        "Ratios rest on all runs (" + text::join(several, ", ") + "); charts and tables of points show the first run.",
-        "small");
+    page.caveats.emplace_back("Ratios are based on all runs (" + text::join(several, ", ") +
+                                  "); charts and tables of points show the first run.",
+                              "small");
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   fold_small(page.caveats);
   page.sections.push_back(pareto_section(systems, comparison));

@@ -114,7 +114,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
   chart.table = {
       chart.title,
-      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Least difference shown", "Runs needed"}};
+      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Smallest detectable difference", "Runs needed"}};
   DataSet set{"ratio"};
   const WorkloadNames names = workload_names(comparison);
   struct Bar {
@@ -155,7 +155,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 
 Section comparability(const Comparison& comparison) {
   Section section{"comparability", "What differs",
-                  fmt::format("Each difference to {}: {}.", comparison.systems[comparison.reference].name,
+                  fmt::format("Differences from {}: {}.", comparison.systems[comparison.reference].name,
                               words::comparability(comparison))};
   Table table("Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"});
   for (const Difference& d : comparison.differences)
@@ -219,7 +219,7 @@ Section ratios(const Comparison& comparison) {
     if (const std::string note = words::means(figure, comparison); !note.empty()) section.say(sentence(note), "note");
     if (!figure.overall_reason.empty()) section.say(sentence("No overall ratio: " + figure.overall_reason), "quiet");
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
-      Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"});
+      Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change from the reference"});
       for (const RankedSystem& one : figure.ranking) {
         const bool has_change = one.ratio && one.system != comparison.reference;
         ranking.rows.push_back({one.tied ? "not decided" : std::to_string(one.rank),

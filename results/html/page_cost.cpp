@@ -39,8 +39,8 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   chart.x_title = "change of the cost, %";
   chart.sets = {{"input " + percent + " less", 0}, {"input " + percent + " more", 1}};
   chart.table = {chart.title,
-                 {"Input", "From … to", "Cost at the first, " + currency, "Cost at the last", "Change at the first",
-                  "Change at the last"},
+                 {"Input", "Range", "Cost at the low end, " + currency, "Cost at the high end", "Change at the low end",
+                  "Change at the high end"},
                  true};
   std::vector<Sensitivity> inputs = record.sensitivity;
   std::ranges::stable_sort(inputs, std::greater(), &Sensitivity::effect);
@@ -90,16 +90,16 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
                                                                : number(significant(figure.electricity_part)),
                        energy(figure.kwh), energy(figure.co2_kg),
                        complete && !record.energy_note.empty()
-                           ? Words{"cost complete; kWh: " + record.scope + " joules alone", "note"}
+                           ? Words{"cost complete; kWh: " + record.scope + " joules only", "note"}
                        : complete ? Words{"complete", "good"}
-                                  : Words{record.scope == Scope::none ? "lower bound: hours alone"
+                                  : Words{record.scope == Scope::none ? "lower bound: hours only"
                                                                       : "lower bound: " + record.scope + " joules",
                                           "note"}});
   row(tables.power, {number(std::to_string(record.nodes)),
                      record.it_power_w ? number(si(*record.it_power_w, "W")) : Words{"absent", "quiet"},
                      record.scope == Scope::none ? Words{"no joules", "quiet"} : Words{to_string(record.scope)},
                      record.facility_power_w ? number(si(*record.facility_power_w, "W"))
-                                             : Words{"absent: takes joules of the node", "quiet"}});
+                                             : Words{"absent: needs joules of the node", "quiet"}});
 }
 
 }  // namespace
@@ -116,7 +116,8 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   Tables tables;
   tables.costs = {"Cost in " + currency,
                   {"Point", "Per", "Cost", "For hours", "For electricity", "kWh", "kg CO2e", "Includes"}};
-  tables.power = {"Billed power", {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"}, true};
+  tables.power = {
+      "Billed power", {"Point", "Nodes", "Mean power of the IT", "Energy scope", "Mean power of the facility"}, true};
   Table inputs("Prices, as given", {"What", "Value", "Source"});
   if (several) inputs.head.insert(inputs.head.begin(), "System");
   const std::vector<std::vector<Words>> names = point_names(systems);
@@ -145,8 +146,8 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   }
   tables.costs.folded = tables.costs.rows.size() > 9;
   section.lead =
-      "kWh are those of the facility (node, network and storage × PUE) if the whole node was read, else of the part × "
-      "PUE, a lower bound.";
+      "kWh are the facility's, (node, network and storage) × PUE, if the whole node was metered. Otherwise they are "
+      "the metered part × PUE, a lower bound.";
   for (const std::string& one : notes) section.say(one, "note");
   section.blocks.emplace_back(std::move(tables.costs));
   section.add(std::move(tables.power));

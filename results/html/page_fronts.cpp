@@ -48,16 +48,16 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
         section.say(of + "Nothing is recommended for " + outcome.workload + ": " + sentence(outcome.reason), "note");
       else
         section.say(
-            fmt::format("{}Recommended: {}. The search's rule: least {} of the settings at most {} % slower than "
-                        "those found, measured once more against them.",
+            fmt::format("{}Recommended: {}. Rule of the search: the least {} among the settings at most {} % slower "
+                        "than the found settings, confirmed by measuring both again.",
                         of, id, merit_words(outcome), significant(100 * outcome.max_slowdown)),
             "good");
     }
   }
   if (!without.empty())
     section.say((systems.size() > 1 ? text::join(without, ", ") + ": " : "") +
-                    "Nothing is recommended: only a search (trainwatt-train --search) measures the best one once "
-                    "more, against the settings found, before it claims anything.",
+                    "Nothing is recommended. Only a search (trainwatt-train --search) measures the best and the found "
+                    "settings again before it recommends one.",
                 "quiet");
 }
 
@@ -133,7 +133,7 @@ std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::ve
   }
   return parts.empty() ? ""
                        : " Hollow points are not compared and not on the front: " + text::join(parts, ", ") +
-                             "; May they be compared? says why.";
+                             "; \"What differs\" says why.";
 }
 /// Places of the dots that are compared: those that are not left out.
 std::vector<std::size_t> held(const std::vector<Dot>& dots) {
@@ -171,10 +171,10 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
   const bool by_precision = precisions.size() > 1;
   const std::string unlike = axes.to_target ? "" : unlike_precisions(precisions);
   chart.note = fmt::format(
-      "{} is faster, lower {}.{}{}{}{}{}", axes.to_target ? "To the left" : "To the right",
-      axes.is_cost ? "is cheaper" : "takes less energy",
-      front.size() > 1 ? " The line joins the points that none beats in both means." : "",
-      found.alike.empty() ? "" : fmt::format(" Intervals overlap the front for {} more.", found.alike.size()),
+      "Points to the {} are faster, lower points {}.{}{}{}{}{}", axes.to_target ? "left" : "right",
+      axes.is_cost ? "are cheaper" : "take less energy",
+      front.size() > 1 ? " The line joins the points that no other point beats in both means." : "",
+      found.alike.empty() ? "" : fmt::format(" The intervals of {} more overlap the front.", found.alike.size()),
       (unlike.empty() ? "" : fmt::format(" The points are {}.", unlike)) +
           (found.knee ? " The knee, the point farthest from the line between the front's ends, is where "
                         "more speed begins to cost more than before; it is not a recommendation."
@@ -218,7 +218,9 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
                 fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), si(dot.up, axes.unit),
                             why.empty() ? "" : ", ", why));
     datum.mark = text::join(marks, ", "), datum.counts = why.empty();
-    std::string role = on != front.end() ? "yes" : std::ranges::count(found.alike, i) > 0 ? "not told apart" : "no";
+    std::string role = on != front.end()                        ? "yes"
+                       : std::ranges::count(found.alike, i) > 0 ? "not distinguishable"
+                                                                : "no";
     if (!datum.mark.empty() || !why.empty()) role += ": " + datum.mark + why;
     chart.table.rows.push_back(
         {dot.name, number(axes.to_target ? significant(datum.x) : si(datum.x)), number(si(dot.up)), role});
@@ -269,20 +271,19 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Comparison* com
   for (const std::size_t i : front.alike) found.alike.push_back(place.at(i));
   found.knee = front.knee;
   const char* unit = front.to_target ? "J" : "J/sample";
-  return front_chart(
-      systems, comparison, dots, found,
-      {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
-                   front.to_target ? "time to the target" : "speed", front.scope),
-       front.without == 0 ? ""
-                          : fmt::format("No {} joules, so left out: {} of its points.", front.scope, front.without),
-       unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope), front.to_target,
-       false});
+  return front_chart(systems, comparison, dots, found,
+                     {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
+                                  front.to_target ? "time to the target" : "speed", front.scope),
+                      front.without == 0 ? ""
+                                         : fmt::format("Left out: {} of its points, which have no {} joules.",
+                                                       front.without, front.scope),
+                      unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope),
+                      front.to_target, false});
 }
 
 std::string basis_words(const RecordCost& cost) {
   if (cost.basis == CostBasis::complete) return "complete";
-  return cost.scope == Scope::none ? "lower bounds, of hours alone"
-                                   : "lower bounds, with " + cost.scope + " joules alone";
+  return cost.scope == Scope::none ? "lower bounds: hours only" : "lower bounds: " + cost.scope + " joules only";
 }
 
 /// One chart for each workload, batch and basis: costs that hold different things are not compared with each other.

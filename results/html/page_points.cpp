@@ -183,7 +183,7 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
     const std::vector<Column> columns = number_columns(records, Intervals::in_cell, {});
     Table table(systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, systems.size() > 1);
     for (const Column& column : columns) table.head.push_back(column.title);
-    table.head.emplace_back("Flags, and why it does not count");
+    table.head.emplace_back("Flags, and why a point does not count");
     for (std::size_t i = 0; i < records.size(); ++i) {
       std::vector<Words> row = {ids[i], status_words(records[i])};
       for (const Column& column : columns) row.push_back(number(column.cells[i]));
@@ -210,7 +210,7 @@ Section speed_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section energy_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"energy", "Energy", "Each chart has joules of one scope. Less is better; the least comes first."};
+  Section section{"energy", "Energy", "Each chart has joules of one scope. Lower is better; the lowest comes first."};
   for (const Group& group : workloads(systems)) {
     std::vector<Record> records;
     for (const Place& place : group.places) records.push_back(*place.record);
@@ -221,10 +221,11 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
         Chart chart =
             bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
         if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
-          chart.note = "These joules lack a part of what the points draw: none is better by them. " + chart.note;
+          chart.note =
+              "These joules do not include everything that the points draw, so they do not rank them. " + chart.note;
         section.blocks.emplace_back(std::move(chart));
       };
-      draw("of a sample", "J/sample", sample_joules);
+      draw("per sample", "J/sample", sample_joules);
       draw("to the target", "J", target_joules);
     }
   }

@@ -34,7 +34,7 @@ std::vector<Family> families_of(const std::vector<HtmlSystem>& systems, const Gr
     const std::string key =
         fmt::format("{}{}, {}", systems.size() > 1 ? systems[place.system].name + ", " : "", w.precision,
                     strong ? fmt::format("{} samples in all", w.global_batch)
-                           : fmt::format("{} x {} samples a rank", w.micro_batch, w.accumulate));
+                           : fmt::format("{} x {} samples per rank", w.micro_batch, w.accumulate));
     all[key].push_back(place);
   }
   std::vector<Family> families;
@@ -103,11 +103,11 @@ std::string add_projection(Chart& chart, const Family& family, int color) {
                               number(si(end)),
                               number(significant(100 * end / ideal) + " %"),
                               {"projected, not measured", "note"}});
-  return fmt::format("{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.",
+  return fmt::format("{}: projected, not measured, by time per sample = {} + {} / ranks, {}; it has no interval.",
                      family.name, duration(fit.fixed_s), duration(fit.shared_s),
-                     fit.counts < 3
-                         ? "fitted to two numbers of ranks, so nothing tests it"
-                         : fmt::format("which is up to {} % off the measurements", significant(100 * fit.farthest, 2)));
+                     fit.counts < 3 ? "fitted to two numbers of ranks, so the fit cannot be checked"
+                                    : fmt::format("which differs from the measurements by up to {} %",
+                                                  significant(100 * fit.farthest, 2)));
 }
 
 void add_speed(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
@@ -153,10 +153,10 @@ void add_communication(Section& section, const Group& group, const std::vector<F
   chart.kind = shares.kind = "lines";
   chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
   chart.note =
-      "Time that a step waits for other ranks after its own backward pass, mean over steps and ranks, without "
-      "what overlaps with computing. Reports contain no bytes, bandwidth or ceiling of the collectives.";
-  chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
-  chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, true};
+      "Time that a step waits for other ranks after its own backward pass: mean over steps and ranks. Communication "
+      "that overlaps with computation is not included. Reports contain no bytes, bandwidth or ceiling of the collectives.";
+  chart.x_title = shares.x_title = "ranks", chart.y_title = "ms per step", shares.y_title = "% of the step";
+  chart.table = {chart.title, {"Series", "Ranks", "Exposed per step", "Share of the step", "Route"}, true};
   shares.title = chart.title + ", share of the step", shares.note = "The same as a share of the step time.";
   shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, true};
   int color = 0;
@@ -177,7 +177,7 @@ void add_communication(Section& section, const Group& group, const std::vector<F
       if (how && how->reduce_precision.value_or("float32") != "float32") way += ", in " + *how->reduce_precision;
       const Words ranks = number(fmt::format("{:.0f}", ranks_of(place)));
       set.data.emplace_back(ranks_of(place), 1e3 * *seconds,
-                            fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way));
+                            fmt::format("{}: {} per step, {} of it, by {}", place.id, duration(*seconds), share, way));
       part.data.emplace_back(ranks_of(place), percent, fmt::format("{}: {}", place.id, share));
       chart.table.rows.push_back({family.name, ranks, number(duration(*seconds)), number(share), way});
       shares.table.rows.push_back({family.name, ranks, number(share)});
@@ -185,7 +185,7 @@ void add_communication(Section& section, const Group& group, const std::vector<F
     if (!set.data.empty()) chart.sets.push_back(std::move(set)), shares.sets.push_back(std::move(part));
   }
   if (chart.sets.empty())
-    section.say(group.name + ": communication was not timed, so that it has no curve.", "quiet");
+    section.say(group.name + ": communication was not timed, so there is no curve.", "quiet");
   else
     section.blocks.emplace_back(std::move(chart)), section.blocks.emplace_back(std::move(shares));
 }
@@ -201,8 +201,8 @@ Section scaling_section(const std::vector<HtmlSystem>& systems) {
         add_communication(section, group, families, strong);
       }
   section.say_if_empty(
-      "No workload was measured on different numbers of ranks by one system, all else the same: neither scaling nor "
-      "communication has a curve. Nothing is projected.");
+      "No system measured a workload on several numbers of ranks with everything else equal, so there are no curves of "
+      "scaling or communication, and no projection.");
   return section;
 }
 

@@ -71,8 +71,8 @@ Chart operators_chart(const Group& group) {
   chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step",
   chart.end = 100;
   chart.note =
-      "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
-      "data, communication, and what lies between two operators. " +
+      "From one step, profiled separately from the trials because timing each operator slows it down. Outside "
+      "operators: data, communication, and gaps between operators. " +
       group.note;
   chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, true};
   std::map<std::string, double> most;
@@ -119,7 +119,7 @@ Chart target_chart(const Group& group) {
   chart.title = fmt::format("{}: progress to the target", group.name);
   chart.note = "Each line is a run with its own seed, evaluated on held-out samples. " + group.note;
   chart.x_title = "s since the first step's data";
-  chart.y_title = target.metric == TargetMetric::error ? "share of samples wrong" : "nats a token above the floor";
+  chart.y_title = target.metric == TargetMetric::error ? "share of samples wrong" : "nats per token above the floor";
   chart.line = target.value, chart.line_label = "target " + significant(target.value, 3);
   chart.table = {chart.title, {"Point", "Seed", "Reached after", "Steps", "Last value"}, true};
   std::size_t lines = 0;
@@ -248,11 +248,11 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
 
 Section phases_section(const std::vector<HtmlSystem>& systems) {
   Section section{"phases", "Where a step's time goes",
-                  "Mean over steps and ranks. Rest: what the slowest rank's step takes beyond the phases' means."};
+                  "Mean over steps and ranks. Rest: the slowest rank's step time less the sum of the phases."};
   for (const Group& group : workloads(systems)) {
     Chart chart;
-    chart.kind = "stack", chart.title = group.name, chart.x_title = "ms a step", chart.note = group.note;
-    chart.table = {group.name, {"Point", "Phase", "Time a step", "Share"}, true};
+    chart.kind = "stack", chart.title = group.name, chart.x_title = "ms per step", chart.note = group.note;
+    chart.table = {group.name, {"Point", "Phase", "Time per step", "Share"}, true};
     std::vector<std::string> names;
     std::vector<std::pair<Place, std::vector<std::pair<std::string, double>>>> all;
     for (const Place& place : group.places)
@@ -285,7 +285,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
     else
       section.say(group.name + ": no step was profiled by operators.", "quiet");
   }
-  section.say_if_empty("No phases were timed, as for metered commands or if nothing ran.");
+  section.say_if_empty("No phases were timed: nothing ran, or this is a metered command.");
   return section;
 }
 
@@ -295,7 +295,7 @@ Section learning_section(const std::vector<HtmlSystem>& systems) {
     Chart chart = group.places.front().record->target ? target_chart(group) : loss_chart(group);
     if (!chart.sets.empty()) section.blocks.emplace_back(std::move(chart));
   }
-  section.say_if_empty("The report has no losses, as for metered commands or if nothing ran.");
+  section.say_if_empty("The report has no losses: nothing ran, or this is a metered command.");
   return section;
 }
 

@@ -25,8 +25,8 @@ struct LedgerLine {
 };
 
 Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std::string& caption) {
-  Table table(caption, {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J a trial", "± 95 %",
-                        "Mean power", "Why left out, or absent"});
+  Table table(caption, {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J per trial", "± 95 %",
+                        "Mean power", "Why excluded or absent"});
   for (std::size_t r = 0; r < ids.size(); ++r) {
     using Key = std::tuple<std::string, std::string, Scope, Method, bool, std::string>;
     std::map<Key, LedgerLine> lines;
@@ -57,13 +57,13 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
 }  // namespace
 
 Section ledger_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"ledger", "Energy ledger", "Which sensor's joules were added, which were left out, and why."};
+  Section section{"ledger", "Energy ledger", "Which sensors' joules were counted, which were excluded, and why."};
   const std::vector<std::vector<Words>> names = point_names(systems);
   section.folded = all_lack_energy(systems);
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const Report& report = systems[s].report;
-    Table meters(whose(systems, systems[s]) + "Meters that were looked for",
-                 {"Meter", "Host", "Scope", "Method", "State", "Why, or more"});
+    Table meters(whose(systems, systems[s]) + "Meters",
+                 {"Meter", "Host", "Scope", "Method", "State", "Reason or details"});
     for (const MeterEntry& m : report.context.meters)
       meters.rows.push_back({m.domain, m.host, to_string(m.scope), to_string(m.method),
                              !m.available ? Words{"not available", "bad"}
@@ -71,7 +71,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
                                           : Words{"not counted", "quiet"},
                              m.reason + (m.detail.empty() ? "" : (m.reason.empty() ? "" : ": ") + m.detail)});
     if (meters.rows.empty())
-      section.say(whose(systems, systems[s]) + "no meter was looked for, or the report does not say.", "quiet");
+      section.say(whose(systems, systems[s]) + "no meter was searched for, or the report does not say so.", "quiet");
     section.add(std::move(meters));
     Table rows = ledger(systems[s], names[s], whose(systems, systems[s]) + "Readings");
     rows.folded = rows.rows.size() > 12;
@@ -117,7 +117,7 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
 Section rules_section(const std::vector<HtmlSystem>& systems) {
   Section section{"rules", "Run rules", "The rules for publication, checked against the report."};
   for (std::size_t s = 0; s < systems.size(); ++s) {
-    Table table(whose(systems, systems[s]) + "Rules", {"Rule", "State", "What it asks", "What was found"});
+    Table table(whose(systems, systems[s]) + "Rules", {"Rule", "State", "Requirement", "Finding"});
     for (const RunRuleCheck& check : check_run_rules(systems[s].report)) {
       const char* look = check.state == RunRuleState::kept            ? "good"
                          : check.state == RunRuleState::broken        ? "bad"
@@ -161,8 +161,8 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
            fmt::format("{}, {}: {}{}", d.host, d.kind, d.name, d.uuid.empty() ? "" : ", " + d.uuid));
     if (report.parts && report.parts->size() > 1) line("resumed", fmt::format("in {} parts", report.parts->size()));
     for (const std::string& warning : c.warnings) line("warning", warning);
-    for (const std::string& fault : systems[s].faults) line("fault, by trainwatt validate", fault);
-    for (const std::string& note : systems[s].notes) line("note of trainwatt validate", note);
+    for (const std::string& fault : systems[s].faults) line("fault (trainwatt validate)", fault);
+    for (const std::string& note : systems[s].notes) line("note (trainwatt validate)", note);
     Table more(whose(systems, systems[s]) + "Versions and environment", {"What", "Value"}, true);
     for (const auto& [name, version] : c.versions) more.rows.push_back({name, version});
     for (const auto& [name, value] : c.environment) more.rows.push_back({name, value});

@@ -47,16 +47,24 @@ inline constexpr KnownText declared_by_option{{"declared by --micro-batch"}},
     doubling_gains_little{{"doubling {} gains less than {} %"}}, no_such_micro_batch{{"micro-batch {}: {}"}};
 
 /// Why a search claims no better setting, although it has measured one again; values: shares in percent.
-inline constexpr KnownText again_without_joules{{"measured once more, a setting of the two has no valid joules",
-                                                 "measured once more, one of the two has no valid joules"}},
-    again_slower{{"measured once more it is slower by {}, and {} are allowed"}},
-    again_without_interval{{"fewer than 3 trials give no interval, which could show a difference",
+inline constexpr KnownText again_without_joules{
+    {"in the repeated measurement, one of the two settings has no valid joules",
+     "measured once more, a setting of the two has no valid joules",
+     "measured once more, one of the two has no valid joules"}},
+    again_slower{{"in the repeated measurement it is slower by {} (allowed: {})",
+                  "measured once more it is slower by {}, and {} are allowed"}},
+    again_without_interval{{"fewer than 3 trials give no interval, so no difference can be shown",
+                            "fewer than 3 trials give no interval, which could show a difference",
                             "below 3 trials there is no interval that could show a difference"}},
-    again_worse{{"measured once more it is worse than the found settings"}},
-    again_no_difference{{"measured once more it shows no difference to the found settings"}},
+    again_worse{{"in the repeated measurement it is worse than the found settings",
+                 "measured once more it is worse than the found settings"}},
+    again_no_difference{{"the repeated measurement shows no difference from the found settings",
+                         "measured once more it shows no difference to the found settings"}},
     again_speed_without_interval{
-        {"measured once more its slowdown is not shown to be within {}: its speed has no interval"}},
-    again_perhaps_slower{{"measured once more its slowdown is not shown to be within {}: it may be {}"}};
+        {"the repeated measurement does not show that its slowdown is within {}: its speed has no interval",
+         "measured once more its slowdown is not shown to be within {}: its speed has no interval"}},
+    again_perhaps_slower{{"the repeated measurement does not show that its slowdown is within {}: it may be {}",
+                          "measured once more its slowdown is not shown to be within {}: it may be {}"}};
 
 /// Whether two reasons say the same: both or neither are empty, and their codes are the same. A clause (they are
 /// separated by "; ") begins with its codes, which are words, each before ": " or alone ("no_energy_meter: rapl:

@@ -152,7 +152,7 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
     const std::string at = "/search/" + std::to_string(i);
     if (outcome.merit != goal.merit || outcome.max_slowdown != goal.max_slowdown ||
         outcome.hour_price != goal.hour_price || outcome.kwh_price != goal.kwh_price) {
-      broken(at, "looks for something else than the plan");
+      broken(at, "searches for something else than the plan");
       continue;
     }
     const std::vector<const Record*> looked = looked_at(report, outcome);
@@ -167,12 +167,12 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
     if (const Record* found = find(report.records, outcome.workload)) {
       const std::set<std::string> names = searched_settings(report, outcome);
       if (outcome.scope != search_scope(*found, {names.begin(), names.end()}))
-        broken(at + "/scope", "is \"" + outcome.scope + "\", whose joules do not tell of what was searched");
+        broken(at + "/scope", "is \"" + outcome.scope + "\", whose joules do not include what was searched");
     }
     if (const std::string why = not_the_best(report, outcome, goal); !why.empty())
       broken(at + "/best", "is \"" + outcome.best + "\": " + why);
     if (!outcome.best.empty() && outcome.found != outcome.workload + again_suffix)
-      broken(at + "/found", "is not the workload's found settings measured once more");
+      broken(at + "/found", "is not the repeated measurement of the workload's found settings");
     SearchOutcome anew = outcome;
     conclude(anew, report.records);
     if (!same(anew.merit_ratio, outcome.merit_ratio)) broken(at + "/merit_ratio", "does not follow from the records");

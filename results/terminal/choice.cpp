@@ -48,9 +48,9 @@ std::string alike_ids(const Report& report, const Front& front) {
 
 std::string merit_words(const SearchOutcome& outcome) {
   const std::string scope = outcome.scope == Scope::none ? "no" : to_string(outcome.scope);
-  if (outcome.merit == SearchMerit::energy) return scope + " energy a sample";
-  return outcome.merit == SearchMerit::edp ? scope + " energy x time of a sample"
-                                           : "cost of a sample (" + scope + " joules)";
+  if (outcome.merit == SearchMerit::energy) return scope + " energy per sample";
+  return outcome.merit == SearchMerit::edp ? scope + " energy x time per sample"
+                                           : "cost per sample (" + scope + " joules)";
 }
 
 std::string front_text(const Report& report, const TableStyle& style) {
@@ -62,7 +62,7 @@ std::string front_text(const Report& report, const TableStyle& style) {
     const std::string axes = front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric,
                                                            first.target->value, front.scope)
                                              : fmt::format("speed against {} joules", front.scope);
-    out += fmt::format("  {} in batches of {}: {}, the fastest mean first{}{}{}\n", first.workload.model,
+    out += fmt::format("  {} in batches of {}: {}, fastest mean first{}{}{}\n", first.workload.model,
                        first.workload.global_batch, axes, unlike.empty() ? "" : "; " + unlike,
                        front.others == 0 ? ""
                                          : fmt::format("; {} more {} beaten in both", front.others,
@@ -121,7 +121,7 @@ std::string search_text(const Report& report, const TableStyle& style) {
     out += "  " + paint.bold(wrap(line, style.width, 4)) + "\n";
     line = reach_of(report, outcome);
     if (!outcome.best.empty())
-      line += ". The best and the found settings were measured once more, one right after the other";
+      line += ". The best and the found settings were measured again, one directly after the other";
     line += fmt::format(". Allowed slowdown against the found settings: {} %", significant(100 * outcome.max_slowdown));
     out += "    " + wrap(line, style.width, 4) + "\n";
   }

@@ -106,11 +106,12 @@ class Shower {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Context& c = parts[i].context ? *parts[i].context : report_.context;
       const auto hosts = texts_of(c.hosts, &HostInfo::name);
-      line(label,
-           fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(),
-                       count(parts[i].points.size(), "point"), join_said(hosts, ", "), c.started_at,
-                       c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
-                       parts[i].forced_over.empty() ? "" : "; forced over: " + join_said(parts[i].forced_over, "; ")));
+      line(label, fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(),
+                              count(parts[i].points.size(), "point"), join_said(hosts, ", "), c.started_at,
+                              c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
+                              parts[i].forced_over.empty()
+                                  ? ""
+                                  : "; --force-resume ignored: " + join_said(parts[i].forced_over, "; ")));
       label.clear();
     }
   }
@@ -123,10 +124,10 @@ class Shower {
                               known(h.hardware_threads, "hardware thread"), known(h.numa_nodes, "NUMA node"),
                               bytes(static_cast<double>(h.memory_bytes))},
                              ", "));
-      line("",
-           join_said({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
-                      h.container ? "container " + *h.container : "no container seen"},
-                     ", "));
+      line("", join_said(
+                   {h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor detected",
+                    h.container ? "container " + *h.container : "no container detected"},
+                   ", "));
       std::vector<std::string> state;
       if (h.cpu_governor) state.push_back("governor " + *h.cpu_governor);
       if (h.cpu_min_mhz && h.cpu_max_mhz)
@@ -152,12 +153,12 @@ class Shower {
 
   void meters() {
     title("Energy meters");
-    if (report_.context.meters.empty()) out_ += "  none looked for\n";
+    if (report_.context.meters.empty()) out_ += "  none searched for\n";
     for (const MeterEntry& m : report_.context.meters) {
       std::string text = m.host + ", ";
       if (m.available) {
         text += join_said({to_string(m.scope), to_string(m.method),
-                           m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
+                           m.update_period_s ? "updates every " + duration(*m.update_period_s) : "",
                            m.counted ? "counted" : "not counted: " + m.reason},
                           ", ");
       } else {
@@ -260,9 +261,9 @@ class Shower {
   /// Of a metered command nothing is known but what a clock and the meters say, and what it said itself.
   void command(const Record& r) {
     for (const Trial& trial : r.trials) {
-      line("time", duration(trial.window_s) + " from its start to its end");
+      line("time", duration(trial.window_s) + " from start to end");
       if (trial.samples)
-        line("samples", si(*trial.samples) + ", as it says" +
+        line("samples", si(*trial.samples) + ", as the command printed" +
                             (trial.samples_s ? ", in " + duration(*trial.samples_s) : std::string()));
     }
     throughput(r);
@@ -391,7 +392,7 @@ class Shower {
     };
     line("loss",
          figure(s.loss_first) + " → " + figure(s.loss_last) +
-             (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
+             (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " per step" : "") +
              (r.target ? "; means over the seeds"
                        : "  " + paint_.cyan(sparkline(losses, std::min<std::size_t>(32, width() - label_width - 2),
                                                       style_.unicode))));
@@ -402,11 +403,11 @@ class Shower {
     std::vector<std::string> texts;
     for (const auto& [scope, joules] : s.energy_j) {
       if (!joules) continue;
-      std::string text = scope + ": " + si(*joules, "J") + " a trial";
+      std::string text = scope + ": " + si(*joules, "J") + " per trial";
       // Of one or two trials there is no interval; what the meters may be wrong by is known all the same.
       if (const auto trials = valid_trials(r); !joules->low && !trials.empty()) {
         const double half = uncertainty_of(*trials.front(), scope);
-        if (half > 0) text += " (± " + si(half, "J") + " by the meters)";
+        if (half > 0) text += " (± " + si(half, "J") + " from the meters)";
       }
       if (const auto figure = of_scope(s.flops_per_w, scope)) text += ", " + si(*figure, "FLOP/J");
       if (const auto figure = of_scope(s.samples_per_j, scope)) text += ", " + si(*figure, "samples/J");
@@ -466,7 +467,7 @@ class Shower {
       }
     std::vector<std::string> texts;
     for (const auto& [name, sum] : sums)
-      texts.push_back(fmt::format("{}: {} a trial, {} mean: modelled, not measured, and in no other figure", name,
+      texts.push_back(fmt::format("{}: {} per trial, {} mean: modelled, not measured, not used in other figures", name,
                                   si(sum.joules / static_cast<double>(sum.trials), "J"),
                                   si(sum.joules / sum.seconds, "W")));
     lines("estimate", texts);

@@ -136,8 +136,8 @@ inline std::string cost_words(const Record& r) {
   const std::string ends =
       e.low && e.high ? " [" + text::significant(*e.low) + ", " + text::significant(*e.high) + "]" : "";
   const std::string of_joules =
-      reached->cost_scope ? fmt::format(" and {} a kWh of {} joules", r.prices->kwh_price, *reached->cost_scope) : "";
-  return fmt::format("{}{}, by seed {}; at {} an hour{}", text::significant(e.value), ends, join_said(runs, ", "),
+      reached->cost_scope ? fmt::format(" and {} per kWh of {} joules", r.prices->kwh_price, *reached->cost_scope) : "";
+  return fmt::format("{}{}, by seed {}; at {} per hour{}", text::significant(e.value), ends, join_said(runs, ", "),
                      r.prices->hour_price, of_joules);
 }
 

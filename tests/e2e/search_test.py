@@ -90,7 +90,7 @@ class Search(Case):
         self.assert_ran(tool("validate", self.out / "report.json"))
         shown = tool("show", self.out / "report.json").stdout
         self.assertIn("Pareto front", shown)
-        self.assertIn("cpu_power_limit=50: package energy a sample -", shown)
+        self.assertIn("cpu_power_limit=50: package energy per sample -", shown)
 
         forged = json.loads((self.out / "report.json").read_text())
         forged["search"][0]["merit_ratio"]["value"] = 0.1

@@ -42,7 +42,7 @@ ValueType set_point(power::KnobKind kind) {
 }
 
 std::vector<Axis> made_list() {
-  constexpr const char* what = "What";
+  constexpr const char* what = "Workload";
   std::vector<Axis> list = {
       {"model", what, "network(s); trainwatt models lists them",
        value_like("the name of a network", R"({"type": "string", "minLength": 1})"), &Axes::model},
@@ -53,8 +53,8 @@ std::vector<Axis> made_list() {
        "float32 (default), tf32, float32_bf16, bf16, fp16, fp8; what the\ndevice lacks is recorded as unsupported",
        one_of(precision_names()), &Axes::precision},
       {"micro_batch", what,
-       "samples per rank and pass; auto: the smallest power of two\nwhose doubling gains less than 2 %. Beside "
-       "--config or\n--suite: the size, where these leave it open",
+       "samples per rank and pass; auto: the smallest power of two\nwhose doubling gains less than 2 %. With "
+       "--config or\n--suite: the size, if the plan leaves it open (auto)",
        whole_number_or("auto", most_micro_batch), &Axes::micro_batch},
       {"accumulate", what, "micro-batches per optimizer step (default 1)", whole_number(1, most_accumulate),
        &Axes::accumulate},

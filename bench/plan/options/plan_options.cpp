@@ -240,12 +240,12 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
   for (const Axis& axis : axes_list())
     if (axis.group != nullptr) add_axis(app, axis, options.axes);
   app.add_option("--suite", options.suite, fmt::format("a built-in plan: {}", fmt::join(suite_names(), ", ")))
-      ->group("What");
+      ->group("Workload");
   app.add_option(
          "--config", options.config,
          "a plan as JSON, with the options as keys (underscores), or a\nkit (trainwatt freeze). A plan that leaves the "
          "micro-batch\nopen (\"auto\") takes --micro-batch N")
-      ->group("What");
+      ->group("Workload");
   for (const RunOption& option : run_options())
     if (option.name != nullptr) add_run_option(app, option, options.given);
 }

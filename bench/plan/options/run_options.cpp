@@ -86,7 +86,7 @@ bool is_to_target(const RunSettings& settings) { return settings.target.has_valu
 /// Of a run that is measured for a time: not said of one to a target.
 template <class T>
 RunOption of_time(T Measurement::*field, const char* key, const char* name, const char* help, ValueType type) {
-  RunOption option = of_field(field, described(key, name, "How long", help, std::move(type)));
+  RunOption option = of_field(field, described(key, name, "Duration", help, std::move(type)));
   option.renames = Renames::if_given;
   option.value = [field](const RunSettings& settings) {
     return is_to_target(settings) ? OptionValue() : said(settings.measurement.*field);
@@ -146,14 +146,14 @@ std::vector<std::string> with_auto(std::vector<std::string> names) {
 RunOption seed() {
   RunOption option = of_field(
       &RunSettings::seed,
-      described("seed", "--seed", "What", "seed of weights and data (default 1)", whole_number(0, largest_seed)));
+      described("seed", "--seed", "Workload", "seed of weights and data (default 1)", whole_number(0, largest_seed)));
   option.renames = Renames::if_given;
   return option;
 }
 
 RunOption layers_file() {
   RunOption option =
-      described("layers_file", "--layers-file", "What", "JSON file with the layers of --model custom",
+      described("layers_file", "--layers-file", "Workload", "JSON file with the layers of --model custom",
                 value_like("the path of a file of layers, or its content as an object",
                            R"([{"type": "string", "minLength": 1}, {"type": "object"}])"));
   option.shown = "FILE";
@@ -171,7 +171,7 @@ RunOption layers_file() {
 
 RunOption recompute() {
   RunOption option =
-      described("recompute", "--recompute", "What",
+      described("recompute", "--recompute", "Workload",
                 "recompute activations of all layers, or of the first N or P%, in\nthe backward pass",
                 value_like("true, false, a number of layers, or a share of them such as \"50%\"",
                            R"([{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 2147483647},
@@ -202,7 +202,7 @@ RunOption of_words(std::string RunSettings::*field, const char* usual, RunOption
 RunOption device_class() {
   RunOption option =
       of_field(&RunSettings::device_class,
-               described("device_class", "--device-class", "What",
+               described("device_class", "--device-class", "Workload",
                          "class of device that the sizes of a suite are for (default:\nthat of --device)",
                          one_of({"cpu", "gpu"})));
   option.over = Over::suite, option.renames = Renames::never;
@@ -210,15 +210,15 @@ RunOption device_class() {
 }
 
 RunOption eager() {
-  return of_field(&RunSettings::eager, described("eager", "--eager", "Where",
+  return of_field(&RunSettings::eager, described("eager", "--eager", "Execution",
                                                  "launch every operator; do not record steps as CUDA graphs", flag()));
 }
 
 RunOption deterministic() {
   RunOption option =
-      of_field(&RunSettings::deterministic, described("deterministic", "--deterministic", "Where",
-                                                      "yes: two runs give the same bits (default on GPUs); no: faster\n"
-                                                      "implementations in any order of summation (default on CPUs)",
+      of_field(&RunSettings::deterministic, described("deterministic", "--deterministic", "Execution",
+                                                      "yes: two runs give the same bits (default on GPUs); no: the\n"
+                                                      "fastest implementations, in any order of sums (default on CPUs)",
                                                       yes_or_no()));
   option.unsaid = true;
   // Left out where the device does so anyway: plans keep the hash from before "yes" meant anything on the CPU.
@@ -242,7 +242,7 @@ RunOption search() {
                                         results::name_list<results::SearchMerit>.end());
   RunOption option =
       of_search("search", "--search",
-                fmt::format("search for the best setting and measure few of the grid's points;\nminimise {} per sample",
+                fmt::format("find the best setting by measuring few of the grid's points;\nminimises {} per sample",
                             fmt::join(merits, ", ")),
                 one_of(merits));
   option.renames = Renames::if_given, option.excludes = {"target"};
@@ -297,9 +297,8 @@ RunOption trials() {
 }
 
 RunOption steps() {
-  RunOption option =
-      of_time(&Measurement::steps, "steps", "--steps", "steps per trial, in place of --window; energy is marked short",
-              whole_number(1, most_steps));
+  RunOption option = of_time(&Measurement::steps, "steps", "--steps",
+                             "steps per trial in place of --window, for a quick look", whole_number(1, most_steps));
   option.excludes = {"window_s"};
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return said(plan.measurement.steps);
@@ -309,7 +308,7 @@ RunOption steps() {
 
 RunOption warmup() {
   RunOption option = of_time(&Measurement::warmup_steps, "warmup_steps", "--warmup",
-                             "least number of steps before the first trial (default 3)", whole_number(0, most_steps));
+                             "minimum number of warm-up steps (default 3)", whole_number(0, most_steps));
   option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return std::int64_t{is_to_target(plan) ? 0 : plan.measurement.warmup_steps};
   };
@@ -317,18 +316,18 @@ RunOption warmup() {
 }
 
 RunOption repeat() {
-  RunOption option =
-      of_field(&RunSettings::repeat, described("repeat", "--repeat", "How long",
-                                               "number of runs, each a launch of its own (default 1; for kits\nand "
-                                               "configs; trainwatt-repeat starts the runs)",
-                                               whole_number(1, most_runs)));
+  RunOption option = of_field(&RunSettings::repeat,
+                              described("repeat", "--repeat", "Duration",
+                                        "number of runs, each launched anew by trainwatt-repeat\n(default 1; for "
+                                        "kits and configs)",
+                                        whole_number(1, most_runs)));
   option.renames = Renames::never, option.in_plan = InPlan::no;
   return option;
 }
 
 RunOption target() {
   RunOption option = described(
-      "target", "--target", "How long",
+      "target", "--target", "Duration",
       "train until the task reaches its target: 'default', excess loss\nin nats (tokens), or held-out error (images, "
       "clicks)",
       value_like("a number above 0, or \"default\" for the task's own",
@@ -348,7 +347,7 @@ RunOption target() {
 }
 
 RunOption seeds() {
-  RunOption option = described("seeds", "--seeds", "How long",
+  RunOption option = described("seeds", "--seeds", "Duration",
                                "runs per point to its target (default 5), or a list of seeds,\none per run",
                                value_like("a number of runs per point from 1 to 1000, or a list of different seeds",
                                           R"([{"type": "integer", "minimum": 1, "maximum": 1000},
@@ -412,12 +411,12 @@ const std::vector<RunOption>& run_options() {
       layers_file(),
       recompute(),
       of_words(&RunSettings::comm, "auto",
-               described("comm", "--comm", "Where",
+               described("comm", "--comm", "Execution",
                          fmt::format("communicator that sums gradients over ranks: auto (default), {}",
                                      fmt::join(communicator_names(), ", ")),
                          one_of(with_auto(communicator_names())))),
       of_words(&RunSettings::reduce_precision, "float32",
-               described("reduce_precision", "--reduce-precision", "Where",
+               described("reduce_precision", "--reduce-precision", "Execution",
                          "precision in which gradients are summed over ranks: float32\n(default) or bf16",
                          one_of({"float32", "bf16"}))),
       device_class(),
@@ -425,8 +424,9 @@ const std::vector<RunOption>& run_options() {
       deterministic(),
       search(),
       max_slowdown(),
-      price("hour_price", "--hour-price", "price of one hour of the job's nodes", &SearchRequest::hour_price),
-      price("kwh_price", "--kwh-price", "price of one kWh", &SearchRequest::kwh_price),
+      price("hour_price", "--hour-price", "price of one hour of all the job's nodes, in any currency",
+            &SearchRequest::hour_price),
+      price("kwh_price", "--kwh-price", "price of one kWh, in the same currency", &SearchRequest::kwh_price),
       window(),
       trials(),
       steps(),

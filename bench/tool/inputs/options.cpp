@@ -77,7 +77,7 @@ void add_systems(CLI::App& command, SystemsOptions& options) {
 void add_out(CLI::App& command, std::string& out) {
   command.add_option("-o,--out", out, "file to write; an existing file is never overwritten")
       ->required()
-      ->group("Result");
+      ->group("Output");
 }
 
 KnownWords known_words() {

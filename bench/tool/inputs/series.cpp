@@ -83,10 +83,11 @@ std::vector<fs::path> run_folders(const fs::path& folder) {
   std::set<int> numbers;
   for (auto& [number, run] : numbered_runs(folder)) all.push_back(std::move(run)), numbers.insert(number);
   if (const std::string missing = results::missing_of(numbers); !missing.empty())
-    throw UsageError("runs-missing",
-                     fmt::format("{}: run-{} is there, but there is no run {}: a series counts as a whole; the same {} "
-                                 "command makes the runs that are missing",
-                                 folder.string(), *numbers.rbegin(), missing, results::repeat_program));
+    throw UsageError(
+        "runs-missing",
+        fmt::format("{}: run-{} exists, but not run {}: a series needs all its runs; the same {} command makes the "
+                    "missing ones",
+                    folder.string(), *numbers.rbegin(), missing, results::repeat_program));
   return all;
 }
 

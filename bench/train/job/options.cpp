@@ -22,7 +22,7 @@ namespace tw::bench {
 std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_NPROCESSORS_CONF)); }
 
 const std::vector<LaunchOption>& launch_options() {
-  constexpr const char *energy = "Energy", *where = "Where", *result = "Result";
+  constexpr const char *energy = "Energy", *where = "Execution", *result = "Output";
   static const std::vector<LaunchOption> list = {
       {"--site", settings_group, "JSON file with the site's commands that change clocks and power\nlimits",
        &Options::site, true},

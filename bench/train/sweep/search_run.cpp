@@ -33,12 +33,14 @@ class Searching {
 
   results::SearchOutcome operator()() {
     const Look at_found = look(space_.found);
-    if (!at_found.is_valid) return without("the found settings have no valid joules that tell of what is searched");
+    if (!at_found.is_valid)
+      return without("the found settings have no valid measurement with the joules that the search needs");
     const std::optional<std::size_t> best =
         find_best(space_, goal_.max_slowdown, [&](std::size_t point) { return look(point); });
-    if (!best && outcome_.measured == 0) return without("all settings that were looked at were refused");
-    if (!best) return without("no setting that was measured is both valid and fast enough");
-    if (looks_.at(*best).merit >= at_found.merit) return without("none measured is better than the found settings");
+    if (!best && outcome_.measured == 0) return without("all settings that were tried were refused");
+    if (!best) return without("no measured setting is both valid and fast enough");
+    if (looks_.at(*best).merit >= at_found.merit)
+      return without("no measured setting is better than the found settings");
     outcome_.found = again(space_.found);
     outcome_.best = again(*best);
     return outcome_;

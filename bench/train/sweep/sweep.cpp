@@ -317,7 +317,7 @@ class Run {
     const auto count = [](auto n, const char* one) {
       return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one);
     };
-    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} a rank", plan_.suite,
+    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} per rank", plan_.suite,
                                count(plan_.points.size(), "point"), count(job_.size(), "rank"),
                                job_.nodes() == 1 ? job_.host() : fmt::format("{} nodes", job_.nodes()), plan_.device,
                                device.name, count(device.threads, "thread")));

@@ -29,9 +29,10 @@ void* Context::workspace(cudaStream_t stream, std::size_t bytes) {
   TW_CUDA(cudaStreamIsCapturing(stream, &status));
   if (bytes > workspace_bytes()) {
     if (status != cudaStreamCaptureStatusNone) {
-      throw Error(Failure::internal, "cuda: an operator wants " + std::to_string(bytes) + " bytes of workspace, " +
-                                         std::to_string(workspace_bytes()) +
-                                         " are there, and it cannot grow while a graph is captured: run a step first");
+      throw Error(Failure::internal,
+                  "cuda: an operator wants " + std::to_string(bytes) + " bytes of workspace, " +
+                      std::to_string(workspace_bytes()) +
+                      " are available, and it cannot grow while a graph is captured: run a step first");
     }
     grow(bytes);
   }

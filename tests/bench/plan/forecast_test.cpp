@@ -217,7 +217,7 @@ TEST(Forecast, TargetsAreReachedWhereTheReferenceCurvesDo) {
   EXPECT_NE(json.find("\"seconds_likely\": 37.6"), std::string::npos) << json;
 
   const Forecast open = forecast(plan, 1, anywhere, nobody_knows);
-  EXPECT_NE(forecast_text(plan, open, 400).find("2 points until a step or a target (about 3400 steps, at most 12000)"),
+  EXPECT_NE(forecast_text(plan, open, 400).find("2 points of unknown duration (about 3400 steps, at most 12000)"),
             std::string::npos)
       << forecast_text(plan, open, 400);
   for (Point& point : plan.points) point.task->target = 0.001;  // under what the curves were trained to

@@ -167,8 +167,8 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
                         else:
                             self.assertEqual(cell["type"], "n", title)
                             self.assertAlmostEqual(cell["value"] / value, 1, delta=1e-12, msg=title)
-                    held = row[at["Holds"]]["value"]
-                    self.assertEqual(held == "all of it", record["basis"] == "complete", held)
+                    held = row[at["Includes"]]["value"]
+                    self.assertEqual(held == "everything", record["basis"] == "complete", held)
             self.assertIsNone(next(rows, None))
             turned = [(r["id"], s["input"]) for r in cost["records"] for s in r["sensitivity"]]
             self.assertEqual([(row[0]["value"], row[2]["value"]) for row in book["Sensitivity"]["rows"][1:]], turned)
@@ -197,7 +197,7 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
             "network and storage, capex": [0, "EUR a node", none], "network and storage, power": [0, "W a node", none],
             "utilisation": [100, "% of the hours paid for", none], "electricity": [0.3, "EUR/kWh", every],
             "PUE": [1.25, None, row], "carbon intensity": [380, "g CO2e/kWh", every]})
-        self.assertIn(["sensitivity", "each input is turned by", 20, "% less and more", "--sensitivity"], [[cell["value"] for cell in row] for row in sheet])
+        self.assertIn(["sensitivity", "each input is varied by", 20, "% down and up", "--sensitivity"], [[cell["value"] for cell in row] for row in sheet])
         self.assertEqual(cost["price"]["file"], str(path))
         self.assertIn("utilisation", cost["price"]["not_given"])
         self.assertEqual(cost["price"]["for_all_systems"], ["carbon_g_per_kwh", "electricity_per_kwh"])

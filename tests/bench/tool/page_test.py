@@ -439,7 +439,7 @@ class Page(unittest.TestCase):
         said = '/schema_version: "1.99" is newer than 1.0, which this program knows: newer fields were not checked'
         self.look(self.make(report), len(report["records"]), picture="newer", sizes=((1280, False), (390, False)))
         self.assertIn(f"trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
-        self.assertEqual(self.rows("Where the figures come from")["note of trainwatt validate"], [said])
+        self.assertEqual(self.rows("Where the figures come from")["note (trainwatt validate)"], [said])
         self.look(self.make(load("good_energy.json"), report, code=4), 1 + len(report["records"]), sizes=((390, False),))
         self.assertIn(f"Offer 2: trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
 

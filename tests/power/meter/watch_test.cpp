@@ -68,10 +68,10 @@ TEST(Watch, ACounterThatStandsStillIsSaidSo) {
   const Watched seen = watch({[] { return std::uint64_t{5}; }}, {}, patience)[0];
   EXPECT_FALSE(seen.moved());
   EXPECT_GE(seen.period_seconds, 0.01);
-  EXPECT_EQ(stood_still("energy", seen).find("energy stood still at 5"), 0u);
+  EXPECT_EQ(stood_still("energy", seen).find("energy stayed at 5"), 0u);
   Watched long_seen = seen;
   long_seen.period_seconds = 2.0322;
-  EXPECT_EQ(stood_still("energy", long_seen), "energy stood still at 5 for 2.03 s");
+  EXPECT_EQ(stood_still("energy", long_seen), "energy stayed at 5 for 2.03 s");
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_F(PmCounters, CountsExactJoulesOfEachScope) {
 TEST_F(PmCounters, AControllerThatStandsStillIsNotZeroJoules) {
   const auto found = by_domain(cray::find_meters_in(tree.root()));
   EXPECT_EQ(found.at("cray:node").reason, "unsupported");
-  EXPECT_NE(found.at("cray:node").detail.find("freshness stood still at 1"), std::string::npos);
+  EXPECT_NE(found.at("cray:node").detail.find("freshness stayed at 1"), std::string::npos);
   EXPECT_EQ(found.at("cray:node").scope, EnergyScope::node);
 }
 

@@ -207,7 +207,7 @@ TEST_F(PowercapTree, ACounterThatStandsStillIsNotZeroJoules) {
   make_zone("intel-rapl:0", "package-0", 0, wide);
   const auto found = find();
   EXPECT_EQ(found.at("rapl:package-0").reason, "unsupported");
-  EXPECT_NE(found.at("rapl:package-0").detail.find("stood still at 0"), std::string::npos)
+  EXPECT_NE(found.at("rapl:package-0").detail.find("stayed at 0"), std::string::npos)
       << found.at("rapl:package-0").detail;
 }
 

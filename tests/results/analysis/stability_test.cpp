@@ -119,7 +119,8 @@ TEST(Stability, ThatTheMachineChangedAlongTheRunIsSaid) {
   records[3].summary.ceiling_flops_per_s = 72e9;
   EXPECT_EQ(run_drift(records), "") << "4 %";
   records[3].summary.ceiling_flops_per_s = 66e9;
-  EXPECT_TRUE(run_drift(records).starts_with("d timed the same products alone as a, and they ran 12 % slower: "))
+  EXPECT_TRUE(run_drift(records).starts_with(
+      "the matrix products of d, timed alone, ran 12 % slower than the same products at a: "))
       << run_drift(records);
   std::swap(records[0].summary.ceiling_flops_per_s, records[3].summary.ceiling_flops_per_s);
   EXPECT_NE(run_drift(records).find("14 % faster"), std::string::npos) << run_drift(records);

@@ -119,7 +119,7 @@ TEST(ToTarget, SpeedIsThatOfTrainingAndJoulesAreShownAlone) {
   EXPECT_TRUE(record.summary.energy_j.at(Scope::package));
   EXPECT_FALSE(record.summary.samples_per_j.at(Scope::package)) << "the joules are of the evaluations too";
   EXPECT_FALSE(record.summary.flops_per_w.at(Scope::package));
-  EXPECT_EQ(record.summary.energy_reason, "samples and FLOPs a joule: the joules are of the evaluations too");
+  EXPECT_EQ(record.summary.energy_reason, "samples and FLOPs per joule: the joules include the evaluations");
 }
 
 // Strung together the losses of runs that each fall would rise, where one begins high and is soon over.
@@ -230,7 +230,7 @@ TEST(ToTarget, CostIsAbsentWithAReason) {
   for (Trial& trial : record.trials) trial.energy.clear();
   record.summary.energy_reason.clear();
   summarise(record);
-  EXPECT_EQ(why(record), "no joules that tell of what trains: no_energy_meter");
+  EXPECT_EQ(why(record), "no joules that include the part that trains: no_energy_meter");
   EXPECT_EQ(why(sample_target_report().records[1]), sample_target_report().records[1].summary.to_target->reason)
       << "one run that never arrives costs without end";
 }

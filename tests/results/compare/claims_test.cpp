@@ -145,7 +145,7 @@ TEST(Claims, CostsOfRunsOfTwoKindsHaveNoMean) {
       EXPECT_NE(basis->system_value.find(said), std::string::npos) << basis->system_value;
       EXPECT_EQ(cost(c).verdict, Claim::not_comparable);
       EXPECT_TRUE(c.break_even.empty());
-      EXPECT_EQ(figure(c, "cost").note, "lower bounds, without all electricity");
+      EXPECT_EQ(figure(c, "cost").note, "lower bounds, which lack part of the electricity");
       const Difference* scope = difference(c, "scope of energy");
       ASSERT_NE(scope, nullptr);
       EXPECT_TRUE(scope->blocking);

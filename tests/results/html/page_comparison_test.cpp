@@ -294,11 +294,11 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
   EXPECT_NEAR(line.data.back().y, speed(8), 1e-2 * speed(8));
   EXPECT_EQ(chart.table.rows.back()[4].text, "projected, not measured");
   const std::string formula = joined(blocks<page::Words>(found));
-  EXPECT_NE(formula.find("time a sample = 2.00 ms + 20.0 ms / ranks"), std::string::npos) << formula;
+  EXPECT_NE(formula.find("time per sample = 2.00 ms + 20.0 ms / ranks"), std::string::npos) << formula;
   EXPECT_EQ(charts[1].y_title, "% of ideal");
   EXPECT_NEAR(charts[1].sets[0].data[2].y, 100 * speed(4) / (4 * speed(1)), 0.1);
   const page::Chart& communication = charts[2];
-  EXPECT_EQ(communication.y_title, "ms a step");
+  EXPECT_EQ(communication.y_title, "ms per step");
   ASSERT_EQ(communication.sets.at(0).data.size(), 3u);
   EXPECT_NEAR(communication.sets[0].data[2].y, 4, 1e-9);
   EXPECT_EQ(communication.table.rows.size(), 3u);
@@ -316,8 +316,9 @@ TEST(PageScaling, SaysWhyNothingIsProjected) {
             std::string::npos);
   EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks are not faster"),
             std::string::npos);
-  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("nothing tests it"), std::string::npos);
-  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}}))).find("Nothing is projected"), std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("the fit cannot be checked"),
+            std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}}))).find("and no projection"), std::string::npos);
 }
 
 }  // namespace

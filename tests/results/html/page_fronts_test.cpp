@@ -34,8 +34,8 @@ TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
                                   made_record("c", speeds(80), 200)}, 1)}, nullptr), "pareto"));
   };
   for (const page::Chart& chart : charts_of(0.4)) {
-    EXPECT_NE(chart.note.find("Intervals overlap the front for "), std::string::npos) << chart.note;
-    EXPECT_EQ(chart.table.rows.at(1).back().text, "not told apart");
+    EXPECT_NE(chart.note.find("The intervals of "), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.table.rows.at(1).back().text, "not distinguishable");
     EXPECT_EQ(marked(chart, "cheapest"), nullptr) << chart.title;
   }
   for (const page::Chart& chart : charts_of(0.0001)) {
@@ -88,16 +88,17 @@ TEST(PageFronts, WhatIsRecommendedAndByWhichRuleIsSaid) {
   };
   EXPECT_EQ(said().find("--search"), std::string::npos) << "nothing can be set on this machine: " << said();
   system.report.records[0].setting["gpu_clock_mhz"].accepted = 900;
-  EXPECT_NE(said().find("Nothing is recommended: only a search (trainwatt-train --search)"), std::string::npos)
+  EXPECT_NE(said().find("Nothing is recommended. Only a search (trainwatt-train --search)"), std::string::npos)
       << said();
   SearchOutcome outcome;
   outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = SearchMerit::energy,
   outcome.scope = Scope::node;
   outcome.max_slowdown = 0.05;
   system.report.search = {outcome};
-  EXPECT_NE(said().find("Recommended: b. The search's rule: least node energy a sample of the settings at most 5.00 % "
-                        "slower than those found, measured once more against them."),
-            std::string::npos)
+  EXPECT_NE(
+      said().find("Recommended: b. Rule of the search: the least node energy per sample among the settings at most "
+                  "5.00 % slower than the found settings, confirmed by measuring both again."),
+      std::string::npos)
       << said();
   EXPECT_EQ(said().find("Nothing"), std::string::npos);
   system.report.search->at(0).reason = "it is slower than asked for";
@@ -120,10 +121,10 @@ TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
   }
   std::ranges::sort(bases);
   EXPECT_EQ(bases, (std::vector<std::string>{
-                       "A against cost, lower bounds, with package joules alone|EUR a million samples, at least",
-                       "B against cost, lower bounds, with device joules alone|EUR a million samples, at least",
+                       "A against cost, lower bounds: package joules only|EUR a million samples, at least",
+                       "B against cost, lower bounds: device joules only|EUR a million samples, at least",
                        "C against cost|EUR a million samples",
-                       "D against cost, lower bounds, of hours alone|EUR a million samples, at least"}));
+                       "D against cost, lower bounds: hours only|EUR a million samples, at least"}));
 }
 
 TEST(PageFronts, PrecisionsAreTakenTogetherAndNamed) {
@@ -245,7 +246,7 @@ TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
   EXPECT_EQ(charts[1].y_title, "EUR a trained model");
   for (const page::Chart& chart : charts) {
     EXPECT_EQ(chart.x_title, "s to the target");
-    EXPECT_NE(chart.note.find("To the left is faster"), std::string::npos);
+    EXPECT_NE(chart.note.find("Points to the left are faster"), std::string::npos);
     ASSERT_EQ(chart.sets.size(), 2u);
     EXPECT_EQ(chart.sets[0].data.size(), 2u) << "bad is beaten";
     EXPECT_EQ(chart.sets[1].data.size(), 3u);
@@ -266,7 +267,7 @@ TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
   report.records[1].verdict.flags.emplace_back(Flag::busy_host);
   for (const char* said : {"trains fastest", "interval reaches", "Fastest", "Least"})
     EXPECT_EQ(screen().find(said), std::string::npos) << screen();
-  for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy a sample: b, ",
+  for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy per sample: b, ",
                            "1 of the 2 points were disturbed (busy_host), so none is shown to be the best",
                            "Highest mean speed, ", "Lowest mean node energy, "})
     EXPECT_NE(screen().find(said), std::string::npos) << said << " in " << screen();
@@ -295,7 +296,7 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
     EXPECT_TRUE(chart.note.starts_with("These joules lack a part")) << chart.note;
   // Of the GPU that trains they do.
   for (Record& record : report.records) record.workload.device = "cuda";
-  EXPECT_NE(joined(page::build({{"A", report}}, nullptr).answer).find("Least device energy a sample: b"),
+  EXPECT_NE(joined(page::build({{"A", report}}, nullptr).answer).find("Least device energy per sample: b"),
             std::string::npos);
   Report target = made_report({made_target_record("t", {100, 101, 102}, 300)});
   target.records[0].workload.device = "cpu";

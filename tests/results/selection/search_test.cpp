@@ -75,28 +75,29 @@ TEST(SearchOutcome, ItsRatiosAreOfWhatWasMeasuredOnceMore) {
   ASSERT_TRUE(outcome.merit_ratio && outcome.speed_ratio);
   EXPECT_NEAR(outcome.merit_ratio->value, 1 / 1.2, 1e-12);
   EXPECT_NEAR(outcome.speed_ratio->value, 97.0 / 101, 1e-12);
-  EXPECT_EQ(outcome.reason, "measured once more it shows no difference to the found settings") << "6 % of 3 trials, twice";
+  EXPECT_EQ(outcome.reason, "the repeated measurement shows no difference from the found settings")
+      << "6 % of 3 trials, twice";
   EXPECT_TRUE(search_faults(report, goal).empty());
 }
 
 TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
   const Report better = searched(97, 1.2, 0.001);
   EXPECT_EQ(better.search->front().reason, "");
-  EXPECT_EQ(text_of(better).rfind("  w/c=1500: device energy a sample -16.7 % (", 0), 0u) << text_of(better);
+  EXPECT_EQ(text_of(better).rfind("  w/c=1500: device energy per sample -16.7 % (", 0), 0u) << text_of(better);
   EXPECT_TRUE(says(better, "measured once more")) << text_of(better);
   EXPECT_TRUE(says(better, "3 of 20 settings were measured, 1 were refused, 16 were not: ")) << text_of(better);
   EXPECT_TRUE(search_faults(better, goal).empty());
 
   const Report slow = searched(80, 1.2, 0.01);
-  EXPECT_EQ(slow.search->front().reason, "measured once more it is slower by 20.8 %, and 5.00 % are allowed");
+  EXPECT_EQ(slow.search->front().reason, "in the repeated measurement it is slower by 20.8 % (allowed: 5.00 %)");
   // 96.0 % of the speed, known to 3.5 %: within the 5 % by its mean alone.
   const Report perhaps = searched(97, 1.2, 0.01);
   EXPECT_EQ(perhaps.search->front().reason,
-            "measured once more its slowdown is not shown to be within 5.00 %: it may be 7.28 %");
+            "the repeated measurement does not show that its slowdown is within 5.00 %: it may be 7.28 %");
   const Report worse = searched(97, 0.8, 0.01);
-  EXPECT_EQ(worse.search->front().reason, "measured once more it is worse than the found settings");
+  EXPECT_EQ(worse.search->front().reason, "in the repeated measurement it is worse than the found settings");
   const Report unclear = searched(97, 1.01, 0.01);
-  EXPECT_EQ(unclear.search->front().reason, "measured once more it shows no difference to the found settings");
+  EXPECT_EQ(unclear.search->front().reason, "the repeated measurement shows no difference from the found settings");
   Report few = searched(97, 1.2, 0.01);
   for (Record& one : few.records) {
     if (one.trials.size() > 2) one.trials.resize(2);

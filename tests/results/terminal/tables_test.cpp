@@ -307,7 +307,7 @@ TEST(Tables, WhatIsUnstableIsSaid) {
   report.records.push_back(sample_energy_report().records[0]);
   report.records[1].id = "later";
   report.records[1].summary.ceiling_flops_per_s = 60e9;
-  EXPECT_NE(summary_table(report, {false, 80}).find("\n  ! later timed the same products alone as "),
+  EXPECT_NE(summary_table(report, {false, 80}).find("\n  ! the matrix products of later, timed alone, ran "),
             std::string::npos);
   EXPECT_LE(widest_line(summary_table(report, {false, 80})), 80u);
 }
@@ -351,14 +351,14 @@ TEST(Tables, ACommandThatNamesNoSamplesHasTimeAndJoulesAllTheSame) {
   const std::string table = summary_table(report, {false, 100}), text = show_report(report, {false, 100});
   EXPECT_NE(table.find("  time  package J  dram J  verdict\n"), std::string::npos) << table;
   EXPECT_NE(table.find("command/sleep  61.0 s     11.8 k     900  valid"), std::string::npos) << table;
-  EXPECT_NE(text.find("\n  time         61.0 s from its start to its end\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("package: 11.8 kJ a trial (± 4.00 J by the meters)"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  time         61.0 s from start to end\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("package: 11.8 kJ per trial (± 4.00 J from the meters)"), std::string::npos) << text;
   for (const char* none : {"workload", "micro-batch", "of ceiling", "MFU", "memory", "p50"})
     EXPECT_EQ(text.substr(text.find("\ncommand/sleep")).find(none), std::string::npos) << none;
   report.records[0].trials[0].samples = 6400, report.records[0].trials[0].samples_s = 50;
   summarise(report.records[0]);
   const std::string trained = show_report(report, {false, 100});
-  EXPECT_NE(trained.find("\n  samples      6.40 k, as it says, in 50.0 s\n  throughput   128 samples/s\n"),
+  EXPECT_NE(trained.find("\n  samples      6.40 k, as the command printed, in 50.0 s\n  throughput   128 samples/s\n"),
             std::string::npos)
       << trained;
 }
@@ -377,7 +377,7 @@ TEST(Tables, AnEstimateIsShownAsOneAndInNoOtherFigure) {
   EXPECT_EQ(summary_table(report, {false, 120}), before);
   const std::string text = show_report(report, {false, 120});
   EXPECT_NE(
-      text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: modelled, not measured"),
+      text.find("\n  estimate     package by estimate:cpu: 6.11 kJ per trial, 100 W mean: modelled, not measured"),
       std::string::npos)
       << text;
   EXPECT_EQ(text.find("estimate:cpu left out"), std::string::npos) << "that it is none of the joules has been said";
@@ -417,7 +417,9 @@ TEST(Tables, AMeterThatWasThereIsNotDenied) {
     }
   summarise(report.records[0]);
   const std::string table = summary_table(report, {false, 400});
-  EXPECT_NE(table.find("a meter was there and had no joules for a window (too_short: rapl:package-0"), std::string::npos) << table;
+  EXPECT_NE(table.find("an energy meter answered but had no joules for a window (too_short: rapl:package-0"),
+            std::string::npos)
+      << table;
   EXPECT_EQ(table.find("no energy meter answered"), std::string::npos) << table;
   EXPECT_NE(summary_table(sample_report(), {false, 400}).find("no energy meter answered, so that"), std::string::npos);
 }
