@@ -78,8 +78,8 @@ Ordered made_schema() {
       {"$schema", "http://json-schema.org/draft-07/schema#"},
       {"title", "trainwatt config"},
       {"description",
-       "What --config takes: keys as the long options, with underscores. A description completes the sentence "
-       "\"… must be\" in what the programs say of a value that does not fit."},
+       "Config files for --config. Keys are the long option names with underscores. Each description completes the "
+       "sentence \"KEY must be …\" of an error message."},
       {"type", "object"},
       {"properties", properties},
       {"additionalProperties", false},
