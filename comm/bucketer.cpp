@@ -25,7 +25,7 @@ Bucketer::Bucketer(Communicator& communicator, models::Device& device, std::int6
     for (auto* event : {&ready_, &done_}) *event = device.create_event();
   if (bucket_bytes < element_bytes)
     throw models::Error(models::Failure::usage, "a gradient bucket of " + text(bucket_bytes) +
-                                                    " bytes holds nothing; " + text(element_bytes) + " is the least");
+                                                    " bytes is too small (minimum " + text(element_bytes) + ")");
   if (reduce != models::DType::float32 && reduce != models::DType::bf16)
     throw models::Error(models::Failure::usage,
                         "gradients are summed in float32 or bf16, not " + std::string(models::to_string(reduce)));

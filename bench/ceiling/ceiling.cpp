@@ -395,7 +395,7 @@ class Measurement {
     double flops = 0;
     for (const Pass& pass : passes_) {
       if (pass.candidates.empty())
-        throw models::Error(models::Failure::internal, "ceiling: no way is left to run " + pass.name);
+        throw models::Error(models::Failure::internal, "ceiling: every implementation of " + pass.name + " failed");
       const Candidate& best = pass.best();
       Ceiling::Entry entry;
       entry.way = best.name;

@@ -41,7 +41,7 @@ double patience_seconds() {
   const double seconds = std::strtod(text, &end);
   if (*end == '\0' && std::isfinite(seconds) && seconds > 0) return seconds;
   throw models::Error(models::Failure::usage,
-                      std::string(patience_variable) + "=" + text + ": is a number of seconds over 0");
+                      std::string(patience_variable) + "=" + text + ": must be a number of seconds above 0");
 }
 
 nccl::Type type_of(const models::Tensor& tensor) {

@@ -106,7 +106,7 @@ class Resume(Case):
         self.assert_ran(self.resumed())
         report = self.assert_resumed(before, 3, [1, 0, 2])
         self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "failed", "valid"])
-        self.assertEqual(report["records"][1]["verdict"]["reasons"][0][:43], "ended the job twice: no rank reported why, ")
+        self.assertEqual(report["records"][1]["verdict"]["reasons"][0][:45], "ended the job twice: no rank reported a cause")
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["records.jsonl", "report.json", "run.json"])
 
     def test_ranks_resume_together(self):

@@ -148,7 +148,7 @@ std::string short_result(const results::Record& record) {
   const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
   if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
   if (results::has_flag(record, results::Flag::busy_host))
-    text += fmt::format(" · busy_host: others had {:.0f} % of the CPU", 100 * most_foreign_share(record));
+    text += fmt::format(" · busy_host: other programs used {:.0f} % of the CPU", 100 * most_foreign_share(record));
   if (const auto share = results::credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);
   if (results::has_flag(record, results::Flag::above_ceiling)) text += " · above_ceiling";
   if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);

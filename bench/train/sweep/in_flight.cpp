@@ -51,8 +51,8 @@ Ends ends_of(const fs::path& path, const std::string& id) {
 std::string InFlight::why_not(const std::string& id) const {
   const Ends ends = ends_of(path_, id);
   if (ends.count < most_ends) return {};
-  return "ended the job twice: " + (ends.words.empty() ? "no rank reported why, as when one is killed for lack of "
-                                                         "memory, or its node is lost; see the output of the launcher"
+  return "ended the job twice: " + (ends.words.empty() ? "no rank reported a cause; it may have been killed for "
+                                                         "lack of memory, or its node lost: see the launcher's output"
                                                        : ends.words);
 }
 

@@ -84,8 +84,7 @@ class CpuDevice final : public Device {
     if (math != Math::bf16) return std::string("only GPUs multiply in ") + to_string(math);
     if (!has_bf16_products_) has_bf16_products_ = multiplies_float32_in_bf16(context_);
     if (*has_bf16_products_) return {};
-    return library_name() +
-           " multiplies float32 as float32 on this CPU even where bf16 is allowed; it takes oneDNN 3 " +
+    return library_name() + " multiplies float32 as float32 on this CPU even if bf16 is allowed; bf16 needs oneDNN 3 " +
            "and AMX (kernels in use: " + instruction_set_.name + ")";
   }
 
@@ -255,9 +254,9 @@ void* CpuDevice::allocate(std::size_t bytes) {
   const std::size_t rounded = bytes > SIZE_MAX - alignment ? 0 : (bytes + alignment - 1) / alignment * alignment;
   void* data = rounded == 0 ? nullptr : std::aligned_alloc(alignment, rounded);
   if (data == nullptr) {
-    throw Error(Failure::environment, "device cpu: no memory for " + std::to_string(bytes) + " bytes (" +
+    throw Error(Failure::environment, "device cpu: cannot allocate " + std::to_string(bytes) + " bytes (" +
                                           std::to_string(allocated_) +
-                                          " held); take a smaller batch or a smaller network");
+                                          " are allocated); use a smaller batch or a smaller network");
   }
   if (large) madvise(data, rounded, MADV_HUGEPAGE);  // advice only: smaller pages work too
   const std::lock_guard lock(mutex_);

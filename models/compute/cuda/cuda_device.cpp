@@ -221,7 +221,7 @@ class CudaDevice final : public Device {
                   "cuda:" + std::to_string(index_) + ": cannot allocate " + std::to_string(bytes) + " bytes, " +
                       std::to_string(free_bytes) + " of " + std::to_string(total_bytes) + " are free, and with the " +
                       std::to_string(allocated_bytes()) + " held so far at least " +
-                      std::to_string(allocated_bytes() + bytes) + " are needed; take a smaller micro-batch");
+                      std::to_string(allocated_bytes() + bytes) + " are needed; use a smaller micro-batch");
     }
     TW_CUDA(code);
     const std::lock_guard lock(mutex_);

@@ -146,7 +146,7 @@ class Reader {
       throw LayersFault("layers-cycle", pointer,
                         found->second == reader ? "a layer cannot read itself"
                                                 : "'" + name + "' is a later layer, " + place(found->second) +
-                                                      ": a layer reads only layers in front of it");
+                                                      ": a layer reads only earlier layers");
     return results_.at(found->second);
   }
 
@@ -164,7 +164,7 @@ class Reader {
     if (has_loss_)
       throw LayersFault("layers-loss", pointer,
                         o.is_loss() ? "a second loss: a network has one, as its last layer"
-                                    : "behind the loss: the loss must be the last layer");
+                                    : "follows the loss: the loss must be the last layer");
     o.inputs.push_back(layer.has("from") ? find(layer.word("from"), index, pointer + "/from")
                        : index == 0      ? network_input
                                          : results_.at(index - 1));
@@ -182,8 +182,8 @@ class Reader {
     results_.push_back(static_cast<int>(d_.operations.size()) - 1);
     if (!has_loss_ && is_last)
       throw LayersFault("layers-loss", pointer,
-                        std::string("the last layer is no loss: add {\"layer\": \"") +
-                            (has_values(d_.data.kind) ? "mean_squared_error" : "loss") + "\", …} behind it");
+                        std::string("the last layer is not a loss: add {\"layer\": \"") +
+                            (has_values(d_.data.kind) ? "mean_squared_error" : "loss") + "\", …} after it");
   }
   static bool is_input(const Operation& o) { return std::ranges::count(o.inputs, network_input) > 0; }
 
@@ -298,13 +298,13 @@ class Reader {
     const bool is_convolution = o.kind == Kind::convolution || o.kind == Kind::transposed_convolution;
     const int most_padding = is_convolution ? kernel - 1 : kernel / 2;
     if (padding > most_padding)
-      bad_shape(
-          o,
-          "is " + number(padding) + ": with a kernel of " + number(kernel) + " it is at most " + number(most_padding),
-          "/padding");
+      bad_shape(o,
+                "value too large: " + number(padding) + " (maximum " + number(most_padding) + " for a kernel of " +
+                    number(kernel) + ")",
+                "/padding");
     if (o.kind == Kind::transposed_convolution) {
       const std::int64_t larger = (size - 1) * stride - 2 * padding + kernel;
-      if (larger < 1) bad_shape(o, "leaves nothing of " + in.str() + ": the padding takes all of it away", "/padding");
+      if (larger < 1) bad_shape(o, "leaves nothing of " + in.str() + ": choose a smaller padding", "/padding");
       return larger;
     }
     if (size + 2 * padding < kernel)
@@ -344,7 +344,7 @@ class Reader {
                 "/layer");
     const bool is_per_sample = check_per(layer, o, d_.data.kind == DataKind::images, "a label");
     if (is_per_sample && in.kind != Extent::Kind::vector)
-      bad_shape(o, "a loss per sample needs a vector, not " + in.str() + ": pool or flatten in front of it");
+      bad_shape(o, "a loss per sample needs a vector, not " + in.str() + ": pool or flatten before it");
     if (d_.data.kind == DataKind::tokens && in.kind != Extent::Kind::sequence)
       bad_shape(o, "a loss per position of tokens needs a sequence, not " + in.str());
     if (d_.data.kind == DataKind::segmented_images &&
@@ -388,7 +388,7 @@ class Reader {
     };
     std::int64_t elements = o.out.positions(d_.data.longest_sequence), of_parameter = d_.in(o).channels;
     if (__builtin_mul_overflow(elements, o.out.channels, &elements) || elements > most_elements)
-      too_large("what it makes of a sample");
+      too_large("its output for one sample");
     of_parameter /= o.groups;
     for (const std::int64_t factor : {o.out.channels, o.kernel.area()})
       if (__builtin_mul_overflow(of_parameter, factor, &of_parameter) || of_parameter > most_elements)
@@ -417,7 +417,7 @@ class Reader {
     for (std::size_t i = 0; i + 1 < used.size(); ++i)
       if (!used[i])
         throw LayersFault("layers-unused", d_.operations[i].pointer,
-                          "no layer reads what this one makes: remove it, or read it by \"from\" or \"with\"");
+                          "no layer reads the output of this one: remove it, or read it with \"from\" or \"with\"");
   }
 
   CustomDescription d_;

@@ -18,10 +18,10 @@ TEST(ShortResult, SaysHowBusyTheMachineWas) {
   record.trials[2].foreign_share = 0.02;
   EXPECT_EQ(short_result(record), "valid");
   record.verdict.flags = {Flag::busy_host};
-  EXPECT_EQ(short_result(record), "valid · busy_host: others had 34 % of the CPU");
+  EXPECT_EQ(short_result(record), "valid · busy_host: other programs used 34 % of the CPU");
   record.summary.samples_per_s = Estimate{10, std::nullopt, std::nullopt, {}};
   record.summary.of_ceiling = 0.5;
-  EXPECT_EQ(short_result(record), "valid · 10 samples/s · busy_host: others had 34 % of the CPU · 0.50 of ceiling");
+  EXPECT_EQ(short_result(record), "valid · 10 samples/s · busy_host: other programs used 34 % of the CPU · 0.50 of ceiling");
   record.summary.of_ceiling = 2.5;
   record.verdict.flags = {Flag::above_ceiling};
   EXPECT_EQ(short_result(record), "valid · 10 samples/s · above_ceiling") << "no figure";

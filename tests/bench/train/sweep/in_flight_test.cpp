@@ -43,7 +43,7 @@ TEST_F(InFlightTest, APointThatEndedTwoJobsIsNotBegunAgain) {
   launch("a", [](InFlight&) {});
   EXPECT_EQ(why_not("a"), "") << "once may be a lost node's fault";
   launch("a", [](InFlight&) {});
-  EXPECT_EQ(why_not("a").rfind("ended the job twice: no rank reported why", 0), 0u) << why_not("a");
+  EXPECT_EQ(why_not("a").rfind("ended the job twice: no rank reported a cause", 0), 0u) << why_not("a");
   EXPECT_EQ(why_not("b"), "");
 }
 
