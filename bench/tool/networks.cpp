@@ -194,7 +194,8 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
     return;
   }
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
-  fmt::print("{}{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "",
+  fmt::print("{}{}{}\n", network.name,
+             options.layers ? " cut to " + results::text::count(*options.layers, "layer") : "",
              options.table_rows_at_most ? fmt::format(", tables of at most {} rows", *options.table_rows_at_most) : "");
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));

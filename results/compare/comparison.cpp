@@ -115,7 +115,7 @@ class Comparer {
       if (!left.empty())
         add(s, made_difference("points", "-",
                                left.front() + (left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : ""),
-                               false, "the reference has none like these: they are left out"));
+                               false, "the reference has no such points: they are left out"));
     }
   }
 

@@ -97,8 +97,9 @@ void compare_contexts(Finder& found, const Context& a, const Context& b) {
   };
   found.note("hosts", std::to_string(a.hosts.size()), std::to_string(b.hosts.size()));
   hosts("CPU", "", [](const HostInfo& h) { return h.cpu; });
-  hosts("cores of a host", "",
-        [](const HostInfo& h) { return h.cores > 0 ? fmt::format("{} in {} sockets", h.cores, h.sockets) : ""; });
+  hosts("cores of a host", "", [](const HostInfo& h) {
+    return h.cores > 0 ? fmt::format("{} in {}", h.cores, text::count(h.sockets, "socket")) : "";
+  });
   hosts("usable threads", "the job may not use the whole host",
         [](const HostInfo& h) { return std::to_string(h.usable_threads); });
   hosts("hypervisor", "other virtual machines on the same host share its hardware",
@@ -209,7 +210,7 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
   const auto forced = [](const Report& r) {
     std::size_t count = 0;
     for (const RunPart& part : r.parts.value_or(std::vector<RunPart>())) count += part.forced_over.size();
-    return count == 0 ? std::string("no") : fmt::format("over {} differences", count);
+    return count == 0 ? std::string("no") : "over " + text::count(count, "difference");
   };
   found.note("resumed by force", forced(a), forced(b), "parts of the run were measured under other conditions");
   return found.take();
@@ -223,11 +224,11 @@ std::vector<Difference> record_differences(const Record& reference, const Record
       a.parameters != b.parameters) {
     const auto shape = [](const Workload& w) {
       return fmt::format("{}{}{}{}, {}, {} parameters", w.model,
-                         w.layers ? fmt::format(" cut to {} layers", *w.layers) : "",
+                         w.layers ? " cut to " + text::count(*w.layers, "layer") : "",
                          w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "",
                          w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "", w.optimizer, w.parameters);
     };
-    found.block("workload", shape(a), shape(b), "they do not train the same");
+    found.block("workload", shape(a), shape(b), "they train different workloads");
   }
   const auto target = [](const Record& r) {
     if (!r.target) return std::string("none");
@@ -237,16 +238,16 @@ std::vector<Difference> record_differences(const Record& reference, const Record
                        t.metric, t.value, t.held_out_samples, t.evaluation_interval, s.learning_rate, s.final_share,
                        s.warmup_steps, s.decay_steps);
   };
-  found.block("target", target(reference), target(system), "they do not train to the same target");
+  found.block("target", target(reference), target(system), "they train to different targets");
   if (a.hash != b.hash)
-    found.block("workload hash", a.hash.substr(0, 12), b.hash.substr(0, 12), "they do not train the same");
-  std::string why_batch = "another batch size needs another number of samples to reach a target";
+    found.block("workload hash", a.hash.substr(0, 12), b.hash.substr(0, 12), "they train different workloads");
+  std::string why_batch = "a different batch size needs a different number of samples to reach a target";
   if (a.global_batch * b.ranks == b.global_batch * a.ranks)
     why_batch += "; it grew with the number of ranks: give both the same --global-batch (a kit can fix it)";
   found.block("global batch", std::to_string(a.global_batch), std::to_string(b.global_batch), why_batch);
   found.block("precision", a.precision, b.precision, "lower precision is less work");
   found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
-              "their FLOPs are counted in two ways", {"efficiency"});
+              "their FLOPs are counted by different rules", {"efficiency"});
   const auto status = [](const Record& r) {
     return to_string(r.verdict.status) + (r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front());
   };

@@ -53,7 +53,7 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
         hashes.push_back(record.workload.hash);
         const Workload& w = record.workload;
         groups.push_back(
-            {w.model + (w.layers ? fmt::format(" cut to {} layer{}", *w.layers, *w.layers == 1 ? "" : "s") : "") +
+            {w.model + (w.layers ? " cut to " + text::count(*w.layers, "layer") : "") +
                  (w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "") +
                  (w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "") +
                  (record.target ? ", to the target of " + record.target->task : ""),
