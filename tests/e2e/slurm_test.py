@@ -111,12 +111,12 @@ class Train(Slurm):
         taken.mkdir()
         train, mpirun = SCRIPTS / "train.sbatch", {"TRAINWATT_LAUNCHER": "mpirun"}
         for code, words, script, args, env in (
-                (3, ["no scripts/slurm/launch", "TRAINWATT_ROOT"], copy, [], {}),
-                (3, ["no trainwatt-train in /nowhere", "TRAINWATT_BIN"], train, [], {"TRAINWATT_BIN": "/nowhere"}),
-                (3, ["does not support --mpi=pmi9 here", "pmix", "TRAINWATT_LAUNCHER=mpirun"], train, [], {"SLURM_MPI_TYPE": "pmi9"}),
-                (2, ["TRAINWATT_LAUNCHER=slurm", "srun or mpirun"], train, [], {"TRAINWATT_LAUNCHER": "slurm"}),
-                (2, ["exclude each other"], train, ["--out", "a", "--resume=b"], {}),
-                (2, ["needs a folder"], train, ["--out"], {}),
+                (3, ["error[program-missing]: no scripts/slurm/launch", "TRAINWATT_ROOT"], copy, [], {}),
+                (3, ["error[program-missing]", "/nowhere", "TRAINWATT_BIN"], train, [], {"TRAINWATT_BIN": "/nowhere"}),
+                (3, ["error[launcher-mismatch]", "--mpi=pmi9", "pmix", "TRAINWATT_LAUNCHER=mpirun"], train, [], {"SLURM_MPI_TYPE": "pmi9"}),
+                (2, ["error[unknown-name]", "TRAINWATT_LAUNCHER=slurm", "srun or mpirun"], train, [], {"TRAINWATT_LAUNCHER": "slurm"}),
+                (2, ["error[options-conflict]", "--out or --resume"], train, ["--out", "a", "--resume=b"], {}),
+                (2, ["error[bad-value]", "--out"], train, ["--out"], {}),
                 (2, ["error[unknown-option]", "--stepps", "--steps"], train, [*TINY, "--stepps", 3, "--out", "x"], {}),
                 (2, ["error[file-exists]"], train, [*TINY, "--steps", 3, "--out", "taken"], mpirun),
         ):
