@@ -293,7 +293,7 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   for (const page::Card& card : page.cards) EXPECT_EQ(card.label.find("energy"), std::string::npos) << card.label;
   EXPECT_NE(joined(blocks<page::Words>(section(page, "pareto"))).find("leave out a part"), std::string::npos);
   for (const page::Chart& chart : blocks<page::Chart>(section(page, "energy")))
-    EXPECT_TRUE(chart.note.starts_with("These joules lack a part")) << chart.note;
+    EXPECT_TRUE(chart.note.starts_with("These joules do not include everything")) << chart.note;
   // Of the GPU that trains they do.
   for (Record& record : report.records) record.workload.device = "cuda";
   EXPECT_NE(joined(page::build({{"A", report}}, nullptr).answer).find("Least device energy per sample: b"),

@@ -90,7 +90,7 @@ TEST(Page, WhatIsAbsentIsASentenceWithItsReason) {
     if (one.absent) {
       EXPECT_FALSE(words(one).empty()) << one.id;
     }
-  EXPECT_NE(words(section(page, "scaling")).find("Nothing is projected"), std::string::npos);
+  EXPECT_NE(words(section(page, "scaling")).find("and no projection"), std::string::npos);
   const page::Page empty = built(Report{});
   for (const page::Section& one : empty.sections) EXPECT_FALSE(one.blocks.empty()) << one.id;
   EXPECT_EQ(empty.answer.at(0).text, "No points were run.");

@@ -84,7 +84,7 @@ TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
   const Report better = searched(97, 1.2, 0.001);
   EXPECT_EQ(better.search->front().reason, "");
   EXPECT_EQ(text_of(better).rfind("  w/c=1500: device energy per sample -16.7 % (", 0), 0u) << text_of(better);
-  EXPECT_TRUE(says(better, "measured once more")) << text_of(better);
+  EXPECT_TRUE(says(better, "were measured again")) << text_of(better);
   EXPECT_TRUE(says(better, "3 of 20 settings were measured, 1 were refused, 16 were not: ")) << text_of(better);
   EXPECT_TRUE(search_faults(better, goal).empty());
 
