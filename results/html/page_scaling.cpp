@@ -154,7 +154,7 @@ void add_communication(Section& section, const Group& group, const std::vector<F
   chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
   chart.note =
       "Time that a step waits for other ranks after its own backward pass: mean over steps and ranks. Communication "
-      "that overlaps with computation is not included. Reports contain no bytes, bandwidth or ceiling of the collectives.";
+      "that overlaps with computation is not included. Reports contain no bytes, bandwidth or ceiling of collectives.";
   chart.x_title = shares.x_title = "ranks", chart.y_title = "ms per step", shares.y_title = "% of the step";
   chart.table = {chart.title, {"Series", "Ranks", "Exposed per step", "Share of the step", "Route"}, true};
   shares.title = chart.title + ", share of the step", shares.note = "The same as a share of the step time.";
