@@ -87,7 +87,10 @@ const std::vector<std::string>& precision_names() {
 }
 
 const std::vector<std::string>& communicator_names() {
-  static const std::vector<std::string> names = {"self", "nccl", "mpi"};
+  static const std::vector<std::string> names = {
+#define TW_COMMUNICATOR(name, description) #name,
+#include "comm/communicators.def"
+  };
   return names;
 }
 

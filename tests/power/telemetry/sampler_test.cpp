@@ -157,7 +157,7 @@ TEST(Sampler, PowerComesFromJoulesAtIntervalsThatSuitTheCounter) {
     wait_for(*readings, 50);
     const Sampled sampled = sampler.end();
     ASSERT_EQ(sampled.series.size(), 5u);
-    const Series& power = sampled.series[4];
+    const power::Series& power = sampled.series[4];
     EXPECT_EQ(power.channel.domain, "steady:0");
     EXPECT_EQ(power.channel.quantity, "power_w");
     ASSERT_GE(power.points.size(), 2u);

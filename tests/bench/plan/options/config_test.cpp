@@ -6,12 +6,10 @@
 
 #include "bench/plan/options/config_schema.hpp"
 #include "bench/plan/plan.hpp"
-#include "comm/registry.hpp"
 
 namespace tw {
 
 using namespace bench;
-using namespace comm;
 
 namespace {
 
@@ -57,12 +55,6 @@ TEST(ConfigSchema, TheCommittedFileIsTheProgramsOwn) {
   const std::string needed = testing::TempDir() + "config.schema.json";
   std::ofstream(needed) << config_schema_json();
   ADD_FAILURE() << "the options have changed: cp " << needed << " " << TRAINWATT_CONFIG_SCHEMA;
-}
-
-TEST(ConfigSchema, ListsTheCommunicatorsThatAreLinked) {
-  std::vector<std::string> linked;
-  for (const CommunicatorKind& kind : communicators()) linked.emplace_back(kind.name);
-  EXPECT_EQ(communicator_names(), linked) << "the plan's list is that of the registry";
 }
 
 }  // namespace
