@@ -87,11 +87,10 @@ class Steps : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), gpt2_of_121_tokens(), micro_llama(), llama_with_heads_of_8(), bert_with_heads_of_8(),
-        micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception(), micro_custom_images(),
-        micro_custom_vectors(), micro_custom_tokens(), micro_custom_restored(), micro_custom_series(),
-        micro_custom_measured()}) {
+  std::vector<NetworkDescription> networks = micro_networks();
+  networks.insert(networks.end(), {gpt2_of_121_tokens(), llama_with_heads_of_8(), bert_with_heads_of_8(),
+                                   micro_custom_measured()});
+  for (const NetworkDescription& network : networks) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     if (GetParam() == Precision::fp8 && !rows_fit_fp8(network)) continue;
@@ -119,8 +118,7 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
 }
 
 TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
+  for (const NetworkDescription& network : micro_families()) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());

@@ -41,6 +41,14 @@ while IFS= read -r file; do
   problem "$file: stands at the top of results/; give it a folder (CONTRIBUTING.md, rooms)"
 done < <(printf '%s\n' "$files" | grep -E '^results/[^/]*\.(cpp|hpp|def|in)$')
 
+# ---- a test that no CMakeLists.txt names, nor collects by a GLOB of its room, would silently not be built ----
+lists=$(printf '%s\n' "$files" | { grep -E '^tests/.*CMakeLists\.txt$' || true; } | xargs -r cat)
+while IFS= read -r file; do
+  room=$(cut -d/ -f1,2 <<<"$file")
+  grep -qE "[ /(]$(basename "$file" .cpp)([ .)]|\$)" <<<"$lists" ||
+    grep -qsE 'GLOB tests .*\*_test\.cpp' "$room/CMakeLists.txt" || problem "$file: no CMakeLists.txt collects this test"
+done < <(printf '%s\n' "$files" | grep -E '^tests/.*_test\.cpp$')
+
 # ---- nothing of the writer's machine, no registry's host, no leftovers (patterns are split: this file is checked too) ----
 forbidden="/wo""rk/|/fa""rm/|deb\.deb""ian\.org|py""pi\.org|files\.python""hosted"
 while IFS= read -r line; do

@@ -17,8 +17,7 @@ namespace {
 // from logits, so that near ties of untrained weights may fall on either side.
 TEST(Evaluation, AgreesWithTheReference) {
   TW_NEEDS_CPU();
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_families()) {
     const auto reference = reference_device(), cpu = create_device("cpu", {0, 1});
     Trainer expected(*reference, micro_config(network)), trainer(*cpu, micro_config(network));
     std::int64_t correct = 0, expected_correct = 0, predictions = 0;

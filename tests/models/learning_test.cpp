@@ -13,7 +13,7 @@ using namespace models;
 
 namespace {
 
-using Case = std::tuple<const char*, Precision, std::uint64_t>;
+using Case = std::tuple<std::string, Precision, std::uint64_t>;
 class Learning : public testing::TestWithParam<Case> {};
 
 TEST_P(Learning, LossFalls) {
@@ -37,17 +37,16 @@ TEST_P(Learning, LossFalls) {
   EXPECT_LT(last, first);
   RecordProperty("first_ten", std::to_string(first));
   RecordProperty("last_ten", std::to_string(last));
-  std::printf("%s seed %d: %.4f -> %.4f, slope %.2e\n", name, static_cast<int>(seed), first, last, sum_xy / sum_xx);
+  std::printf("%s seed %d: %.4f -> %.4f, slope %.2e\n", name.c_str(), static_cast<int>(seed), first, last, sum_xy / sum_xx);
 }
 std::string case_name(const testing::TestParamInfo<Case>& param) {
-  std::string text = std::string(std::get<0>(param.param)) + "_" + std::string(to_string(std::get<1>(param.param))) +
+  std::string text = std::get<0>(param.param) + "_" + std::string(to_string(std::get<1>(param.param))) +
                      "_seed" + std::to_string(std::get<2>(param.param));
   for (char& c : text) c = c == '-' ? '_' : c;
   return text;
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
-                         testing::Combine(testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny",
-                                                         "inception-tiny"),
+                         testing::Combine(testing::ValuesIn(tiny_networks()),
                                           testing::Values(Precision::float32, Precision::bf16),
                                           testing::Values(1, 2, 3)),
                          case_name);
@@ -55,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
 // float32_bf16 is float32 with other products: near it and not the same, or refused with the library's name.
 TEST(Float32Bf16, IsNearFloat32OrRefused) {
   TW_NEEDS_CPU();
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
+  for (const std::string& name : tiny_networks()) {
     const auto device = create_device("cpu", {0, 1});
     if (const std::string why = device->why_unsupported(Precision::float32_bf16); !why.empty()) {
       EXPECT_NE(why.find("oneDNN"), std::string::npos) << why;

@@ -83,8 +83,7 @@ TrainerConfig config_of(const NetworkDescription& network, Precision precision, 
 
 // On the reference: the cpu device measures which way of a product is fastest, and two instances may choose apart.
 TEST(StepsAhead, EqualStepsOneByOneBitwise) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_families()) {
     for (const Precision precision : all_precisions) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
       for (const std::int64_t accumulate : {1, 3}) {
@@ -196,7 +195,8 @@ TEST(Graphs, EndWhereAPieceOfTheGradientsLeaves) {
   EXPECT_TRUE(outcomes[0] == outcomes[1]);
 }
 
-// With samples of its own the device is never waited for, however many micro-batches there are. The host makes BERT's.
+// With samples of its own the device is never waited for, however many micro-batches there are. Devices make
+// tokens and images; the host makes all others (BatchLoader).
 TEST(Ring, NothingRunsBeforeTheResultsAreWanted) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {
     const TrainerConfig config = config_of(network, Precision::float32, 3);

@@ -233,6 +233,20 @@ std::vector<NetworkDescription> micro_networks() {
           micro_custom_restored(), micro_custom_series()};
 }
 
+std::vector<NetworkDescription> micro_families() {
+  std::vector<NetworkDescription> one_each;
+  for (const NetworkDescription& network : micro_networks())
+    if (one_each.empty() || one_each.back().shape->family() != network.shape->family()) one_each.push_back(network);
+  return one_each;
+}
+
+std::vector<std::string> tiny_networks() {
+  std::vector<std::string> names;
+  for (const NetworkDescription& network : catalog())
+    if (network.name.ends_with("-tiny")) names.push_back(network.name);
+  return names;
+}
+
 bool rows_fit_fp8(const NetworkDescription& network) {
   return network.name != micro_custom_images().name && network.name != micro_custom_vectors().name &&
          network.name != micro_custom_measured().name;

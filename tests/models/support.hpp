@@ -45,6 +45,10 @@ models::NetworkDescription custom_example(const std::string& name);
 models::NetworkDescription micro_inception(bool pools = false);
 /// Of each family of families.def at least one, with what its networks differ in: tests of what every network must do.
 std::vector<models::NetworkDescription> micro_networks();
+/// One of each family, where more of a family would show nothing else and cost time.
+std::vector<models::NetworkDescription> micro_families();
+/// The networks NAME-tiny of the catalog.
+std::vector<std::string> tiny_networks();
 /// Whether the rows and features of a micro network's linear layers are multiples of 16, as fp8 wants them.
 bool rows_fit_fp8(const models::NetworkDescription& network);
 /// The network with sizes that `change` has changed.

@@ -102,9 +102,7 @@ void expect_equal(const Outcome& a, const Outcome& b, double tolerance) {
 }
 
 TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception(),
-        micro_custom_images(), micro_custom_tokens()}) {  // batch norm: constant micro-batch
+  for (const NetworkDescription& network : micro_networks()) {  // batch norm: constant micro-batch
     TrainerConfig config = micro_config(network);
     config.micro_batch = 2;
     // Adam's first steps divide a gradient by its own size, which magnifies rounding where it is near zero.
@@ -121,6 +119,7 @@ TEST(Trainer, RanksAndAccumulationAreTwoWaysToTheSameStep) {
 }
 
 TEST(Trainer, AccumulatedMicroBatchesAreOneLargeBatch) {
+  // Not where batch norm or a mean over masked tokens depends on the micro-batch; of the others tokens and tables.
   for (const NetworkDescription& network : {micro_gpt2(), micro_dlrm()}) {
     TrainerConfig config = micro_config(network);
     config.optimizer.kind = OptimizerConfig::Kind::sgd;
@@ -133,8 +132,7 @@ TEST(Trainer, AccumulatedMicroBatchesAreOneLargeBatch) {
 }
 
 TEST(Trainer, RecomputationChangesNothingButMemory) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(), micro_bert(), micro_dlrm(), micro_resnet(true), micro_inception()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp8}) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // convolutions have none
       TrainerConfig config = micro_config(network, precision);
@@ -151,8 +149,7 @@ TEST(Trainer, RecomputationChangesNothingButMemory) {
 }
 
 TEST(Trainer, GradientsLeaveOnceInOrderAndCoverTheBuffer) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.accumulate = 3;
@@ -274,8 +271,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
       EXPECT_GE(scheduled_learning_rate(o, step), 0.09 * static_cast<double>(o.learning_rate)) << network.name;
     }
   }
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network);
     config.optimizer.warmup_steps = 0;
@@ -290,7 +286,7 @@ TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
 
 TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
   TW_NEEDS_CPU();
-  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny", "inception-tiny"}) {
+  for (const std::string& name : tiny_networks()) {
     TrainerConfig config = micro_config(find_network(name));
     config.micro_batch = 4;
     config.accumulate = 2;
@@ -324,8 +320,7 @@ TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
 }
 
 TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     const auto device = reference_device();
     Trainer trainer(*device, micro_config(network)), other(*device, micro_config(network));
     const double loss = trainer.evaluate(3).loss;
@@ -340,8 +335,9 @@ TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
 // ---- memory ----
 
 TEST(Memory, PlanIsWhatIsAllocated) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(), micro_llama(false), micro_bert(), micro_dlrm(),
-                                            micro_resnet(), micro_resnet(true), micro_inception(true)}) {
+  std::vector<NetworkDescription> networks = micro_networks();
+  networks.push_back(micro_resnet()), networks.push_back(micro_inception(true));
+  for (const NetworkDescription& network : networks) {
     for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp8}) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // convolutions have none
       for (const int recomputed : {0, 1, layer_count(network)}) {
@@ -400,8 +396,7 @@ TEST_P(MemoryOfTiny, EstimatesCoverWhatTheCpuTakes) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, MemoryOfTiny,
-                         testing::Values("gpt2-tiny", "llama-tiny", "bert-tiny", "dlrm-tiny", "resnet-tiny",
-                                         "inception-tiny"),
+                         testing::ValuesIn(tiny_networks()),
                          [](const auto& info) { return case_name(info.param); });
 
 // Plans alone, of shapes that matter: without weights and activations they take little memory.
@@ -475,8 +470,7 @@ TEST(Memory, Gpt2FitsItsBoundAndRecomputationSaves) {
 }
 
 TEST(Memory, NothingIsAllocatedInAStep) {
-  for (const NetworkDescription& network :
-       {micro_gpt2(), micro_llama(false), micro_bert(), micro_dlrm(), micro_resnet(), micro_inception()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     const auto device = reference_device();
     TrainerConfig config = micro_config(network, Precision::bf16);
     config.accumulate = 2;

@@ -93,7 +93,7 @@ struct Cases {
   bool graphs;
 };
 
-// BERT's samples are the host's, whose copies are in the steps' stream.
+// Tokens and images, which devices make; BERT's samples are the host's, whose copies are in the steps' stream.
 TEST_F(Streams, SamplesMadeBesideTheStepsAreThoseOfTheSteps) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true), micro_bert()}) {
     for (const auto& [accumulate, graphs] : {Cases{1, true}, Cases{3, true}, Cases{2, false}}) {

@@ -76,9 +76,9 @@ printf 'void go() { kernel<<<1, 32>>>(); }\n' >"$work/tree/power/launch.cu"
 printf '// µ%0116d\n// µ%0117d\n' 0 0 >"$work/tree/power/wide.cpp" # 120 and 121 columns
 printf 'apt-get install libfmt-dev\n' >"$work/tree/scripts/other"
 mkdir -p "$work/tree/tests/e2e"
-touch "$work/tree/tests/e2e/test_"{1..16}.{py,sh}
+touch "$work/tree/tests/e2e/test_"{1..16}.{py,sh} "$work/tree/tests/e2e/forgotten_test.cpp"
 for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'power/launch.cu:1:' \
-  'power/wide.cpp:2: longer than 120 columns' 'tests/e2e: has 32 sources' \
+  'power/wide.cpp:2: longer than 120 columns' 'tests/e2e: has 33 sources' 'tests/e2e/forgotten_test.cpp: no CMakeLists.txt' \
   'scripts/other: names the package libfmt-dev' 'scripts/other: calls apt'; do
   expect 1 "$wrong" "$here/check_tree.sh" "$work/tree"
 done

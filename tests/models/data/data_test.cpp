@@ -209,10 +209,10 @@ TEST(TokenSource, TokensFitAnyVocabulary) {
 }
 
 TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
+  for (const NetworkDescription& network : micro_networks()) {
     const auto bytes = [&network](Split split, std::uint64_t first, std::uint64_t seed, std::int64_t batch,
                                   int threads) {
-      SyntheticData data(network, DType::float32, batch, 7, seed, threads);
+      SyntheticData data(network, DType::float32, batch, network.default_seq_len, seed, threads);
       data.generate(split, first);
       const char* begin = data.inputs().as<char>();
       return std::vector<char>(begin, begin + data.inputs().bytes());
@@ -235,6 +235,7 @@ TEST(Synthetic, DevicesMakeTheHostsBits) {
       odd, [](ResnetDescription& sizes) { sizes.image_size = 7; });  // 147 values: the last Philox block is not full
   NetworkDescription large = micro_resnet();
   change_resnet(large, [](ResnetDescription& sizes) { sizes.image_size = 48; });  // more than one piece
+  // Tokens and images: devices make no others (BatchLoader).
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(), odd, large}) {
     for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
       for (const Split split : {Split::training, Split::held_out}) {

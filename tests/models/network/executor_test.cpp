@@ -118,24 +118,16 @@ struct Bench {
   }
 };
 
-struct Case {
-  const char* name;
-  NetworkDescription network;
-};
-std::vector<Case> cases() {
-  return {{"gpt2", micro_gpt2()}, {"llama", micro_llama()},   {"llama with a head of its own", micro_llama(false)},
-          {"bert", micro_bert()}, {"dlrm", micro_dlrm()},     {"resnet", micro_resnet()},
-          {"resnet with pool", micro_resnet(true)},
-          {"inception", micro_inception()}, {"inception with pools", micro_inception(true)},
-          {"layers of images", micro_custom_images()}, {"layers of vectors", micro_custom_vectors()},
-          {"layers of tokens", micro_custom_tokens()}, {"layers of restored images", micro_custom_restored()},
-          {"layers of series", micro_custom_series()}, {"layers of measured images", micro_custom_measured()}};
+std::vector<NetworkDescription> cases() {
+  std::vector<NetworkDescription> all = micro_networks();
+  all.insert(all.end(), {micro_resnet(), micro_inception(true), micro_custom_measured()});
+  return all;
 }
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
-  for (const Case& c : cases()) {
+  for (const NetworkDescription& c : cases()) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
-      Bench bench(c.network, precision);
+      Bench bench(c, precision);
       const std::vector<float> whole = bench.run_whole();
       EXPECT_EQ(whole, bench.run_whole()) << c.name << ": not even repeatable";
       const int all = static_cast<int>(bench.blocks.size());
@@ -209,8 +201,8 @@ TEST(Executor, EachRecomputedBlockTakesNoMemoryOfItsOwn) {
 }
 
 TEST(Executor, AnnouncesEachGradientOnceInTheOrderOfTheFlatBuffer) {
-  for (const Case& c : cases()) {
-    Bench bench(c.network);
+  for (const NetworkDescription& c : cases()) {
+    Bench bench(c);
     bench.run_whole();
     std::vector<std::pair<int, int>> expected;
     for (const auto& entry : bench.store.layout().entries) expected.emplace_back(entry.block, entry.index);
@@ -225,8 +217,8 @@ TEST(Executor, AnnouncesEachGradientOnceInTheOrderOfTheFlatBuffer) {
 
 // A gradient is complete when it is announced: nothing may change it afterwards.
 TEST(Executor, AnnouncedGradientsAreFinal) {
-  for (const Case& c : cases()) {
-    Bench bench(c.network);
+  for (const NetworkDescription& c : cases()) {
+    Bench bench(c);
     Executor executor(*bench.device, *bench.stream, bench.blocks, {});
     executor.refresh();
     executor.forward(bench.batch());
@@ -243,8 +235,8 @@ TEST(Executor, AnnouncedGradientsAreFinal) {
 }
 
 TEST(Executor, EvaluationLeavesGradientsAndStatisticsAlone) {
-  for (const Case& c : cases()) {
-    Bench bench(c.network);
+  for (const NetworkDescription& c : cases()) {
+    Bench bench(c);
     Executor executor(*bench.device, *bench.stream, bench.blocks, {});
     executor.refresh();
     for (const bool accumulate : {false, true}) {  // as many as the bench is made for
@@ -259,8 +251,8 @@ TEST(Executor, EvaluationLeavesGradientsAndStatisticsAlone) {
 
 // d loss / d (one parameter tensor along its own gradient, and along a random direction) against central differences.
 TEST(Executor, GradientsAreFiniteDifferences) {
-  for (const Case& c : cases()) {
-    Bench bench(c.network);
+  for (const NetworkDescription& c : cases()) {
+    Bench bench(c);
     for (const Parameter& p : bench.store.parameters()) {
       // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any
       // step.
@@ -268,7 +260,7 @@ TEST(Executor, GradientsAreFiniteDifferences) {
       const bool is_head = name == "fc.weight" || name == "lm_head.weight" || name == "cls.seq_relationship.weight";
       const bool is_table =
           name == "wte.weight" || name == "model.embed_tokens.weight" || name.ends_with("_embeddings.weight");
-      const bool is_inception = c.network.shape->family() == "inception";
+      const bool is_inception = c.shape->family() == "inception";
       const float factor = name == "AuxLogits.fc.weight" ? 500.0f
                            : is_head                     ? (is_inception ? 5.0f : 50.0f)
                            : is_table                    ? 20.0f
@@ -285,7 +277,7 @@ TEST(Executor, GradientsAreFiniteDifferences) {
     executor.forward(bench.batch());
     executor.backward(bench.batch(), {});
     // ReLU has kinks, so that its step must be small; the loss is stored in float32 (2⁻²⁴ of it), so not too small.
-    const bool kinks = c.network.shape->has_relu();
+    const bool kinks = c.shape->has_relu();
     const double h = kinks ? 5e-5 : 5e-3, tolerance = kinks ? 1e-2 : 1e-3, noise = 4 * 0x1p-24 * bench.loss_value() / h;
     for (const Parameter& p : bench.store.parameters()) {
       const std::vector<float> gradient = values_of(*bench.device, p.gradient),
@@ -323,8 +315,8 @@ TEST(Executor, GradientsAreFiniteDifferences) {
 }
 
 TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
-  for (const Case& c : cases()) {
-    const Bench bench(c.network, Precision::bf16);
+  for (const NetworkDescription& c : cases()) {
+    const Bench bench(c, Precision::bf16);
     const ParameterLayout& layout = bench.store.layout();
     std::int64_t end = 0, count = 0;
     for (const auto& entry : layout.entries) {
@@ -337,8 +329,8 @@ TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
     EXPECT_EQ(layout.count % 64, 0);
     EXPECT_LT(layout.count - end, 64);
     EXPECT_EQ(layout.parameter_count, count);
-    EXPECT_EQ(count, count_dense_parameters(c.network));
-    EXPECT_EQ(count + layout.table_elements, count_parameters(c.network));
+    EXPECT_EQ(count, count_dense_parameters(c));
+    EXPECT_EQ(count + layout.table_elements, count_parameters(c));
     for (const Parameter& p : bench.store.parameters()) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.weight.data) % 128, 0u);
       EXPECT_EQ(p.weight.dtype, p.spec.keep_float32 ? DType::float32 : DType::bf16);
@@ -374,9 +366,9 @@ TEST(ParameterLayout, ReservesRowsOfHeadsThatAreNoParameters) {
 }
 
 TEST(ParameterLayout, DividesIntoEqualShardsOfWholeLines) {
-  for (const Case& c : cases()) {
+  for (const NetworkDescription& c : cases()) {
     const auto blocks =
-        build_blocks(c.network, Precision::bf16, c.network.default_micro_batch, c.network.default_seq_len);
+        build_blocks(c, Precision::bf16, c.default_micro_batch, c.default_seq_len);
     const std::int64_t alone = ParameterLayout(blocks).count;
     for (const int ranks : {1, 2, 3, 6, 7, 12, 96, 128}) {
       const ParameterLayout layout(blocks, ranks);
@@ -388,8 +380,8 @@ TEST(ParameterLayout, DividesIntoEqualShardsOfWholeLines) {
 }
 
 TEST(ParameterLayout, DecaysMatricesAndKernelsOnly) {
-  for (const Case& c : cases()) {
-    const Bench bench(c.network);
+  for (const NetworkDescription& c : cases()) {
+    const Bench bench(c);
     const std::vector<DecaySegment> segments = bench.store.layout().decay_segments(0.1f);
     ASSERT_EQ(segments.size(), bench.store.parameters().size());
     for (std::size_t i = 0; i < segments.size(); ++i) {
