@@ -44,9 +44,15 @@ int export_report(const ExportCommand& options) {
   results::ExportOptions wanted;
   wanted.order = parse_order(options.sort, report.records);
   wanted.cost = cost_of_one(options.prices, options.path, report);
-  if (wanted.cost && std::ranges::none_of(formats, &results::ExportFormat::takes_cost))
+  if (wanted.cost && std::ranges::none_of(formats, &results::ExportFormat::takes_cost)) {
+    std::vector<std::string_view> others;
+    for (const results::ExportFormat& format : results::export_formats())
+      if (format.takes_cost) others.push_back(format.name);
     throw UsageError("options-conflict",
-                     "--prices: only xlsx contains costs: add xlsx to --to, or use trainwatt cost or html");
+                     fmt::format("--prices: no format of --to contains costs: add {} to --to, or use "
+                                 "trainwatt cost or html",
+                                 fmt::join(others, " or ")));
+  }
 
   std::error_code code;
   const fs::path folder = options.out;

@@ -22,6 +22,12 @@ struct Source {
 /// Prefixes whose ids name the same sensors; others are sources of their own.
 constexpr Source same_source[] = {
     {"rapl-mmio", "rapl"}, {"nvml", "gpu"}, {"nvml-power", "gpu"}, {"amdsmi", "gpu"}, {"amdgpu", "gpu"}};
+// A source without a rank would be behind all others. Estimates never count.
+#define TW_ENERGY_SOURCE(name, kind)                                                          \
+  static_assert(std::string_view(kind) == "estimate" || std::ranges::count(by_trust, kind) || \
+                    std::ranges::count(same_source, std::string_view(kind), &Source::prefix), \
+                #name " of sources.def has no rank in by_trust");
+#include "power/meter/sources.def"
 
 std::string source_of(const std::string& domain) {
   const std::string prefix = domain.substr(0, domain.find(':'));

@@ -20,12 +20,12 @@ double default_maximum_watts(EnergyScope scope) {
   return watts[static_cast<std::size_t>(scope)];
 }
 
-#define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
+#define TW_ENERGY_SOURCE(name, kind) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
 #include "power/meter/sources.def"
 
 std::vector<MeterFinding> find_meters(const MeterOptions& options, const ChooseMeters& choose) {
   std::vector<MeterFinding> all;
-#define TW_ENERGY_SOURCE(name) std::ranges::move(name##_find_meters(options), std::back_inserter(all));
+#define TW_ENERGY_SOURCE(name, kind) std::ranges::move(name##_find_meters(options), std::back_inserter(all));
 #include "power/meter/sources.def"
   if (choose) choose(all);
   arbitrate(all);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "results/analysis/verdict.hpp"
+#include "results/export/export.hpp"
 #include "results/record/report_io.hpp"
 #include "tests/bench/tool/outcome.hpp"
 
@@ -294,8 +295,9 @@ TEST(Tool, WhatDoesNotArriveIsAnError) {
 
 TEST(Tool, ShellsCompleteTheWordsOfOptions) {
   const std::string script = run({"--describe=bash"}).out;
-  for (const char* words : {"--to) words='markdown csv ", "--sort) words='plan run throughput ",
-                            "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick "})
+  for (const std::string& words : std::vector<std::string>{
+           "--to) words='" + std::string(results::export_formats().front().name) + " ", "--sort) words='plan run throughput ",
+           "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick "})
     EXPECT_NE(script.find(words), std::string::npos) << words << script;
 }
 

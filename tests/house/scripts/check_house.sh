@@ -46,6 +46,13 @@ for wrong in 'scripts/one: the code never-died is not in' 'scripts/two: the code
 done
 if grep -q 'without a code.*never' "$work/output"; then echo "check_codes.py does not see a code"; failures=$((failures + 1)); fi
 
+# ---- an option that nothing reads ----
+mkdir -p "$work/options/bench/train"
+cp -r "$root/bench/plan" "$work/options/bench/"
+cp -r "$root/bench/train/." "$work/options/bench/train/"
+sed -i 's/^struct RunSettings {/&\n  double lost_share = 0;/' "$work/options/bench/plan/options/request.hpp"
+expect 1 'RunSettings::lost_share is set by an option, and nothing else reads it' python3 "$here/check_options.py" "$work/options"
+
 # Recipes of other versions, with other libraries or options than the build has.
 mkdir "$work/recipes"
 (cd "$root" && cp -r --parents CMakeLists.txt results/CMakeLists.txt models/compute/cpu/CMakeLists.txt scripts "$work/recipes/")

@@ -76,11 +76,18 @@ Sample sample_of(const RunOption& option) {
       return {{}, "true"};
     case ValueType::Kind::yes_no:
       return {{"no"}, "false"};
-    case ValueType::Kind::integer:
-      return {{"7"}, "7"};
-    case ValueType::Kind::number:
-      return {{"1.5"}, "1.5"};
+    case ValueType::Kind::integer: {
+      const std::string value = std::to_string(std::clamp<std::int64_t>(7, option.type.least, option.type.most));
+      return {{value}, value};
+    }
+    case ValueType::Kind::number: {
+      const ValueType& type = option.type;
+      const std::string value =
+          plain_text(type.most_number < 1.5 ? (type.least_number + type.most_number) / 2 : std::max(1.5, type.least_number + 1));
+      return {{value}, value};
+    }
     default:
+      if (option.type.words.empty()) throw std::logic_error("give sample_of() a value of " + key);
       return {{option.type.words.back()}, "\"" + option.type.words.back() + "\""};
   }
 }
