@@ -296,7 +296,7 @@ TEST(Tool, WhatDoesNotArriveIsAnError) {
 TEST(Tool, ShellsCompleteTheWordsOfOptions) {
   const std::string script = run({"--describe=bash"}).out;
   for (const std::string& words : std::vector<std::string>{
-           "--to) words='" + std::string(results::export_formats().front().name) + " ", "--sort) words='plan run throughput ",
+           "--to) words='" + std::string(tw::results::export_formats().front().name) + " ", "--sort) words='plan run throughput ",
            "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick "})
     EXPECT_NE(script.find(words), std::string::npos) << words << script;
 }

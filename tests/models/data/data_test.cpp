@@ -221,9 +221,10 @@ TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
     EXPECT_EQ(four, bytes(Split::training, 8, 1, 4, 3));
     const std::vector<char> two = bytes(Split::training, 10, 1, 2, 1);
     // Masked tokens and clicks lie by their parts, all others sample by sample.
-    if (const DataKind kind = network.data().kind; kind != DataKind::masked_tokens && kind != DataKind::clicks)
+    if (const DataKind kind = network.data().kind; kind != DataKind::masked_tokens && kind != DataKind::clicks) {
       EXPECT_TRUE(std::equal(two.begin(), two.end(), four.end() - static_cast<std::ptrdiff_t>(two.size())))
           << network.name;
+    }
     EXPECT_NE(four, bytes(Split::held_out, 8, 1, 4, 1));
     EXPECT_NE(four, bytes(Split::training, 8, 2, 4, 1));
     EXPECT_NE(four, bytes(Split::training, 12, 1, 4, 1));
