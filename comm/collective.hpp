@@ -13,8 +13,12 @@ namespace tw::comm {
 class Collective {
  public:
   virtual ~Collective() = default;
-  /// Leaves the sum over all ranks in `values` (any count; float32, or bf16 under in_bf16()), in place. Enqueued on the
-  /// stream; calls follow one another on one stream, with the same counts on all ranks.
+  /// Leaves the sum over all ranks in `values` (count), in place, with the same bits on each rank: weights would drift
+  /// apart otherwise. Called with float32, or with bf16 under in_bf16(); with any count, also 0 and such as the ranks
+  /// do not divide; also on one rank, where the values stay. The order of additions is the algorithm's; bf16 is rounded
+  /// as the communicator's operations do (communicator.hpp), once more for each operation that adds to a partial sum.
+  /// Enqueued on the stream; calls follow one another on one stream, with the same counts on all ranks. Memory of its
+  /// own grows on first use and then stays, so that later steps allocate nothing. Errors: those of the communicator.
   virtual void sum(models::Stream& stream, const models::Tensor& values) = 0;
 };
 

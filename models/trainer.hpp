@@ -16,7 +16,9 @@ namespace tw::models {
 struct TrainerConfig {
   NetworkDescription network;
   Precision precision = Precision::float32;
-  std::int64_t micro_batch = 1, seq_len = 0, accumulate = 1;
+  std::int64_t micro_batch = 1;  ///< samples of this rank that are computed together
+  std::int64_t seq_len = 0;      ///< positions of a sample; 0 if samples have none
+  std::int64_t accumulate = 1;   ///< micro-batches of a step; the global batch is micro_batch · accumulate · ranks
   OptimizerConfig optimizer;
   std::uint64_t seed = 1;
   bool graphs = true;  ///< record the step once and launch it as a whole, where the device can; else call by call

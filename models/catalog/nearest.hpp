@@ -1,4 +1,5 @@
-// Spelling help for names that a person typed: models, options, configuration keys.
+// Spelling help for names that a person typed: networks and layers, and in bench options and configuration keys. It is
+// here because models looks names up too and must not include bench.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a device can do: memory, streams, events, about 25 operators, and plans for the heavy ones.
+// What a device can do: memory, streams, events, the operators of operators.def, and plans for the heavy ones.
 //
 // Public functions are not virtual: they check shapes and dtypes (once, for every device), charge the operator's clock
 // when profiling is on, and call the `do_` twin that a device implements. All operators enqueue on a stream and may

@@ -1,4 +1,6 @@
-// What `export_step` writes besides the training itself: parameters in a framework's layout and names.
+// What `export_step` writes besides the training itself: parameters in a framework's layout and names. Values are
+// float32 on the host; functions with a stream wait for it. Errors: Error{internal} for parts that do not make up their
+// parameter.
 #pragma once
 
 #include <string>

@@ -51,7 +51,8 @@ class Executor {
   /// Called with (block, index into its parameters()) when that gradient is complete.
   using Listener = std::function<void(int block, int index)>;
 
-  /// The blocks must have been built; they and the stream outlive the executor.
+  /// The blocks must have been built; they and the stream outlive the executor. Throws Error{usage} for a stage that is
+  /// none of theirs. All calls are enqueued on the stream; errors of operators are those of Device.
   Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
            const ExecutorOptions& options);
 

@@ -29,6 +29,9 @@ struct ParameterLayout {
   std::vector<DecaySegment> decay_segments(float weight_decay) const;
 };
 
+/// Flat buffers (layout.count elements): weights in the precision's storage, master weights and gradients in float32;
+/// in float32 the weights are the master weights. Throws Error{internal} for blocks whose specifications contradict
+/// each other, and the device's errors if memory is missing.
 class ParameterStore {
  public:
   ParameterStore(Device& device, DType precision, const std::vector<std::unique_ptr<Block>>& blocks, int ranks = 1);

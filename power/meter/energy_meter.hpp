@@ -125,7 +125,7 @@ struct MeterFinding {
 
 /// What a site or a user adds to what is found.
 struct MeterOptions {
-  std::optional<std::filesystem::path> external_csv;  ///< of this node's power (power/external)
+  std::optional<std::filesystem::path> external_csv;  ///< of this node's power (power/sources/external)
   std::optional<double> estimate_watts;               ///< opt-in: a nominal power (TDP) that an estimate may rest on
 };
 

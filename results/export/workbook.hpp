@@ -28,6 +28,7 @@ struct XlsxCell {
   std::string comment = {};  ///< why it is empty
 };
 
+/// Throws std::runtime_error if the library fails or the file cannot be read back.
 class Workbook {
  public:
   static constexpr std::size_t longest_text = 32'767;  ///< characters of a cell, by the format

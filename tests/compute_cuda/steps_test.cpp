@@ -88,8 +88,8 @@ class Steps : public testing::TestWithParam<Precision> {
 
 TEST_P(Steps, RepeatAndFollowTheReference) {
   std::vector<NetworkDescription> networks = micro_networks();
-  networks.insert(networks.end(), {gpt2_of_121_tokens(), llama_with_heads_of_8(), bert_with_heads_of_8(),
-                                   micro_custom_measured()});
+  networks.insert(networks.end(),
+                  {gpt2_of_121_tokens(), llama_with_heads_of_8(), bert_with_heads_of_8(), micro_custom_measured()});
   for (const NetworkDescription& network : networks) {
     SCOPED_TRACE(network.name);
     if (!can(network)) continue;

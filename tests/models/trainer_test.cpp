@@ -395,8 +395,7 @@ TEST_P(MemoryOfTiny, EstimatesCoverWhatTheCpuTakes) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Tiny, MemoryOfTiny,
-                         testing::ValuesIn(tiny_networks()),
+INSTANTIATE_TEST_SUITE_P(Tiny, MemoryOfTiny, testing::ValuesIn(tiny_networks()),
                          [](const auto& info) { return case_name(info.param); });
 
 // Plans alone, of shapes that matter: without weights and activations they take little memory.

@@ -58,6 +58,7 @@ struct ParseResult {
   int exit_code = 0;
   std::string text;                ///< help, version, or one line of error
 };
+/// Throws nothing for a wrong command line: the result has exit code and text.
 ParseResult parse_options(int argc, char** argv);
 
 }  // namespace tw::bench

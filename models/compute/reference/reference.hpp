@@ -104,7 +104,6 @@ class ReferenceDevice : public Device {
  protected:
 #define TW_OPERATOR(op, name, Arguments) void do_##name(Stream&, const Arguments&) override;
 #include "models/compute/operators.def"
-#include "models/compute/tensor.hpp"
 
  private:
   int threads_;

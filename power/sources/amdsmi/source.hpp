@@ -14,8 +14,8 @@ namespace tw::power::amdsmi {
 inline constexpr double disagreement_factor = 1.5;
 
 /// `pci_devices` as /sys/bus/pci/devices. Watches for half a second, once more where a card disagrees (its load may
-/// have changed). The kernel's power itself is a meter of power/hwmon, "amdgpu:0000:c1:00.0": a cross-check beside the
-/// accumulator, counted where that is refused.
+/// have changed). The kernel's power itself is a meter of power/sources/hwmon, "amdgpu:0000:c1:00.0": a cross-check
+/// beside the accumulator, counted where that is refused.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& pci_devices);
 
 }  // namespace tw::power::amdsmi

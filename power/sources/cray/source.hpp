@@ -14,6 +14,8 @@
 namespace tw::power::cray {
 
 /// `folder` as /sys/cray/pm_counters. A meter whose freshness has not moved for `stale_seconds` is lost.
+/// What is missing is a finding with its reason. Reading a meter throws std::system_error, CounterReset if a counter
+/// was set back.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& folder, double stale_seconds = 5);
 
 }  // namespace tw::power::cray

@@ -18,7 +18,9 @@ constexpr double wait_seconds_for(double interval_seconds) { return std::max(3.0
 inline constexpr double longest_interval_seconds = 60;
 
 /// The file holds this node's power alone. A window that the file does not cover yet is waited for: for `wait_seconds`,
-/// or as its interval needs.
+/// or as its interval needs. A file that cannot be used is a finding with its reason. A window's joules throw
+/// WindowUnknown: "lost" for an unreadable line or file, "not_covered" where the file does not reach or the clock
+/// jumped.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& file, std::optional<double> wait_seconds = {});
 
 }  // namespace tw::power::external

@@ -12,7 +12,8 @@
 
 namespace tw::power::perf {
 
-/// `pmu` as /sys/bus/event_source/devices/power, `cpus` as /sys/devices/system/cpu.
+/// `pmu` as /sys/bus/event_source/devices/power, `cpus` as /sys/devices/system/cpu. Throws nothing for what is missing:
+/// that is a finding with its reason. Reading a meter throws std::system_error with the errno of the read.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& pmu, const std::filesystem::path& cpus);
 
 }  // namespace tw::power::perf

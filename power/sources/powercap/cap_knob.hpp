@@ -34,7 +34,9 @@ class CapAccess {
 /// Where the hardware states no maximum, `default_maximum_watts` stands. The smallest set point is a tenth of the
 /// maximum, since no interface states one; below the package's idle power a cap cannot be kept. A limit of 0 is written
 /// only where the constraint says that 0 is its minimum: else nothing tells what a package makes of it, so that a zone
-/// that has it is not set, for it could not be put back. observe() takes 0.1 s.
+/// that has it is not set, for it could not be put back. observe() takes 0.1 s. Errors: std::system_error with the
+/// errno of a read that fails; set() and restore() throw NotApplied (permission, locked, clamped, out_of_range,
+/// unsupported).
 std::unique_ptr<Knob> make_cap_knob(std::unique_ptr<CapAccess> access, std::string domain,
                                     double default_maximum_watts);
 
