@@ -49,7 +49,7 @@ install(DIRECTORY models/custom/examples/ DESTINATION ${share}/examples/custom C
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tool)
 install(FILES results/reference/page.png DESTINATION ${CMAKE_INSTALL_DOCDIR}/results/reference COMPONENT tool)
 set(pages README.md CHANGELOG.md)
-foreach(room IN ITEMS bench models power results scripts/packaging scripts/slurm)
+foreach(room IN ITEMS bench comm models power results scripts/packaging scripts/slurm)
   list(APPEND pages ${room}/README.md)
 endforeach()
 set(places results/schema ${share}/schema results/prices ${share}/prices bench/plan/options/config.schema.json ${share}/schema/config.schema.json
