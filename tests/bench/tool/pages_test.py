@@ -11,7 +11,7 @@ import unittest
 BIN = pathlib.Path(os.environ["TRAINWATT_TOOL"]).parent
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in (
-    "bench", "power", "results", "models", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "scripts/packaging", "results/reference"))]
+    "bench", "comm", "power", "results", "models", "scripts", "tests", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "scripts/packaging", "results/reference"))]
 README_LINES = 145  # what can be read in three minutes
 SCRIPT = re.compile(r"(?:[\w.-]+/)*(scripts/(?:quickstart|test|repeat|gpu-validate|bench-cpu|check-oracle|package))\b(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]*")
