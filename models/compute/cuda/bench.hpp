@@ -14,6 +14,11 @@
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/dtype.hpp"
 
+// How often a candidate is timed. The stand-ins of the tests, which compute on the host and make times up, define 1.
+#ifndef TW_TIMING_ROUNDS
+#define TW_TIMING_ROUNDS 3
+#endif
+
 namespace tw::models::cuda {
 
 /// The cuda type of an activation's dtype.
@@ -45,7 +50,7 @@ class Bench {
   /// an untimed run when the timed ones are enqueued, so that the host's time to launch them does not count.
   template <class Run>
   float milliseconds_of(Run&& run) {
-    constexpr int rounds = 3, runs = 3;
+    constexpr int rounds = TW_TIMING_ROUNDS, runs = TW_TIMING_ROUNDS;
     float best = std::numeric_limits<float>::infinity();
     for (int round = 0; round < rounds; ++round) {
       run();

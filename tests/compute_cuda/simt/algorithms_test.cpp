@@ -19,7 +19,7 @@ TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {
   const int asked = blas::state().questions;
   const std::size_t timed = calls().size();
   EXPECT_GT(asked, 0);
-  EXPECT_EQ(timed % 36, 0u) << "12 runs of each of 3";
+  EXPECT_EQ(timed % 6, 0u) << "of each of 3 a first run and a timed one";
   EXPECT_GT(timed, 0u);
   EXPECT_NE(first->description().find("algorithm "), std::string::npos);
   const auto second = device_->plan(shape);
@@ -88,7 +88,7 @@ TEST_F(CudaPlans, AlgorithmsAreTimedOnRandomOperands) {
     LinearShape shape{16, 16, 32, one.dtype, Activation::gelu};
     shape.math = one.math;
     device_->plan(shape);
-    EXPECT_GT(products, 50);
+    EXPECT_GT(products, 8);
   }
 }
 
