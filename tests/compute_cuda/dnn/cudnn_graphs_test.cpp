@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "models/catalog/description.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
@@ -24,11 +25,15 @@ class CudnnGraphs : public testing::Test {
     target_ = std::make_unique<Target>(library_, embedded::device_json);
   }
 
+  /// The library takes milliseconds for each proposal, so the first few are asked for first.
+  static constexpr std::pair<Heuristics, std::int64_t> asked[] = {
+      {Heuristics::a, 3}, {Heuristics::a, 64}, {Heuristics::fallback, 64}};
+
   /// "built" or "compiled" by the first engine that obeys; else what went wrong.
   std::string finalised(const Graph& graph, const Demands& demands) {
     std::string why;
-    for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
-      for (const Candidate& candidate : candidates(graph, mode, 64, &why)) {
+    for (const auto& [mode, most] : asked) {
+      for (const Candidate& candidate : candidates(graph, mode, most, &why)) {
         if (why = why_not(candidate, demands); !why.empty()) continue;
         int status = 0;
         const auto plan = ExecutionPlan::make(*target_, candidate, &status, &why);
@@ -47,8 +52,8 @@ class CudnnGraphs : public testing::Test {
   /// As finalised(), but "proposed" before the plan is made: an engine that is compiled takes seconds for that.
   std::string proposed(const Graph& graph, const Demands& demands) {
     std::string why;
-    for (const Heuristics mode : {Heuristics::a, Heuristics::fallback}) {
-      for (const Candidate& candidate : candidates(graph, mode, 64, &why)) {
+    for (const auto& [mode, most] : asked) {
+      for (const Candidate& candidate : candidates(graph, mode, most, &why)) {
         if (why = why_not(candidate, demands); why.empty()) return "proposed";
       }
     }
