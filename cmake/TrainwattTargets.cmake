@@ -41,14 +41,22 @@ function(tw_merged name)
   endif()
 endfunction()
 
-# tw_test(NAME LABEL room SOURCES... [LINK targets...]) : a GoogleTest program, its cases discovered by CTest.
+# tw_test(NAME LABEL room SOURCES... [LINK targets...] [ALONE cases...]) : a GoogleTest program, its cases discovered by CTest.
+# ALONE: cases that compare what they measure, patterns as of --gtest_filter. They run when nothing else does.
 function(tw_test name)
-  cmake_parse_arguments(ARG "ALONE" "LABEL" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   tw_target(${name})
   tw_merged(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT ${tw_hang_seconds}
-                       PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${tw_hang_seconds} RUN_SERIAL ${ARG_ALONE})
+  set(others "")
+  if(ARG_ALONE)
+    list(JOIN ARG_ALONE ":" alone)
+    set(others TEST_FILTER "-${alone}")
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. TEST_FILTER "${alone}" DISCOVERY_TIMEOUT ${tw_hang_seconds}
+                         PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${tw_hang_seconds} RUN_SERIAL ON TEST_LIST ${name}_alone)
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. ${others} DISCOVERY_TIMEOUT ${tw_hang_seconds}
+                       PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${tw_hang_seconds})
 endfunction()
