@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "results/analysis/completeness.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/record/report_io.hpp"

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "results/cost/cost.hpp"
+#include "results/record/fault.hpp"
+#include "results/record/later_fields.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"

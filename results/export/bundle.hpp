@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::results {
 

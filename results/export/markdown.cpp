@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "results/analysis/completeness.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/flag_notes.hpp"
 #include "results/export/cells.hpp"

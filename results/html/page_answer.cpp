@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "results/analysis/completeness.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/scopes.hpp"

@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "results/record/report_io.hpp"
-
 namespace tw::results {
+
+/// A field that a report lacks because it is of an older minor version than the field.
+struct MissingField {
+  std::string pointer, since;        ///< "/records/0/trials/0/clock_skew_s", "1.1"
+  std::vector<std::string> figures;  ///< of compared_figures(), that need it
+};
 
 /// What to hold a document of an older or a newer minor version against.
 struct SchemaOfAge {

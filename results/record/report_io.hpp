@@ -2,11 +2,9 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "results/record/fault.hpp"
 #include "results/record/record.hpp"
 
 namespace tw::results {
@@ -18,9 +16,6 @@ inline constexpr const char* schema_version = "1.0";
 std::string version_obstacle(const std::string& found, const std::string& known);
 /// Whether it can be read, but may hold more than is known.
 bool is_newer_minor(const std::string& found, const std::string& known);
-
-/// The text of results/schema/report.schema.json (JSON Schema draft-07), compiled in.
-extern const char* const report_schema_json;
 
 /// The report as JSON text (results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
 /// are null, and so are numbers that are not finite; `summarise` has made such records invalid.
@@ -79,36 +74,6 @@ void write_atomically(const std::filesystem::path& path, const std::string& text
 void append_line(const std::filesystem::path& path, const std::string& line);
 /// Appends the last record to those in records.jsonl; writes all of them again, atomically, where `earlier_changed`.
 void keep_last_record(const std::filesystem::path& path, const std::vector<Record>& records, bool earlier_changed);
-
-/// What a report of an older minor version has not, since it came later (results/record/later_fields.hpp).
-struct MissingField {
-  std::string pointer, since;        ///< "/records/0/trials/0/clock_skew_s", "1.1"
-  std::vector<std::string> figures;  ///< of compared_figures(), that need it
-};
-/// A flag that the samples or the plan give and the report leaves out.
-struct LeftOutFlag {
-  std::size_t record = 0;
-  FlagName flag;
-};
-struct Validation {
-  std::vector<Fault> violations{};             ///< of the schema and of invariants; empty = good
-  std::vector<Fault> warnings{};               ///< what a reader should know of a good file
-  std::vector<MissingField> missing_fields{};  ///< each a warning
-  std::vector<LeftOutFlag> left_out_flags{};   ///< each a warning
-};
-/// How old the report is its schema_version says, not the program that it names.
-Validation validate_report(const std::string& text);
-/// The same, and the report as stored there; absent if it cannot be read.
-Validation validate_report(const std::string& text, std::optional<Report>& report);
-/// Gives the records the flags that were left out: whoever reads a report takes them for its own.
-void add_left_out_flags(std::vector<Record>& records, const Validation& found);
-/// Likewise for records.jsonl; the records are in order under /records.
-Validation validate_record_lines(const std::string& text);
-
-/// The ids of the plan's points that have no record; none where the plan cannot be read.
-std::vector<std::string> missing_points(const Report& report);
-/// Whether the run says that it was cut short: a warning of the context begins with "interrupted".
-bool was_interrupted(const Context& context);
 
 std::string sha256_hex(const std::string& bytes);
 /// What makes two points comparable: network, cut, sequence length, optimizer, parameters; of runs to a target also the

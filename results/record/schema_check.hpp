@@ -7,6 +7,11 @@
 
 namespace tw::results {
 
+/// The texts of results/schema/*.schema.json (draft-07), compiled in.
+extern const char* const report_schema_json;
+extern const char* const prices_schema_json;
+extern const char* const baseline_schema_json;
+
 struct SchemaViolation {
   std::string pointer;  ///< JSON pointer of the value that does not fit; empty: the document
   std::string what;     ///< "must be a number, not a string"

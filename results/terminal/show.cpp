@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "results/analysis/completeness.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"

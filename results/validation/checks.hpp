@@ -11,6 +11,7 @@
 #include "results/record/launches.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::results {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "results/record/known_texts.hpp"
+#include "results/analysis/completeness.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/search.hpp"
 #include "results/validation/checks.hpp"
@@ -16,16 +16,6 @@ namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
-
-/// The plan's text as JSON with a list of points that have ids; null if it is something else.
-Json read_plan(const std::string& canonical_json) {
-  if (!json_fault(canonical_json).empty()) return {};
-  Json plan = Json::parse(canonical_json);
-  if (!plan.is_object() || !plan.contains("points") || !plan["points"].is_array()) return {};
-  for (const Json& point : plan["points"])
-    if (!point.is_object() || !point.contains("id") || !point["id"].is_string()) return {};
-  return plan;
-}
 
 SearchGoal goal_of(const Json& search) {
   SearchGoal goal;
@@ -239,22 +229,6 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
       check_point(record, i, Json::parse(lines[i]), plan, *point->second, launches, found);
   }
   check_complete(report, plan["points"].size(), found);
-}
-
-std::vector<std::string> missing_points(const Report& report) {
-  std::set<std::string> ids;
-  for (const Record& record : report.records) ids.insert(record.id);
-  std::vector<std::string> missing;
-  if (report.search) return missing;  // it chose what to measure
-  if (const Json plan = read_plan(report.plan.canonical_json); !plan.is_null())
-    for (const Json& point : plan["points"])
-      if (const std::string id = point["id"]; !ids.contains(id)) missing.push_back(id);
-  return missing;
-}
-
-bool was_interrupted(const Context& context) {
-  return std::any_of(context.warnings.begin(), context.warnings.end(),
-                     [](const std::string& warning) { return interrupted.begins(warning); });
 }
 
 }  // namespace tw::results

@@ -10,6 +10,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
 #include "results/validation/checks.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::results {
 namespace {

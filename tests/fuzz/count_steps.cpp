@@ -9,6 +9,7 @@
 
 #include "results/analysis/run_rules.hpp"
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/fuzz/steps.hpp"
 #include "tests/results/validation/large_report.hpp"
 

@@ -24,6 +24,7 @@
 #include "results/html/html.hpp"
 #include "results/record/report_io.hpp"
 #include "results/terminal/tables.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::fuzz {
 

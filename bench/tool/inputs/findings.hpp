@@ -7,6 +7,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/record/fault.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::bench::tool {
 

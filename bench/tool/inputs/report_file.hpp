@@ -18,6 +18,7 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::bench::tool {
 

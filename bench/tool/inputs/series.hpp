@@ -12,6 +12,7 @@
 #include "results/record/fault.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::bench::tool {
 

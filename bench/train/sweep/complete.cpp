@@ -11,11 +11,13 @@
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/train/job/outcome.hpp"
+#include "results/analysis/completeness.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::bench {
 namespace fs = std::filesystem;

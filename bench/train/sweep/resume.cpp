@@ -21,6 +21,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
+#include "results/validation/validate.hpp"
 
 namespace tw::bench {
 namespace {

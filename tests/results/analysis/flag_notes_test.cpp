@@ -9,6 +9,8 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
+#include "results/record/schema_check.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {

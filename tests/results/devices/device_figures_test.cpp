@@ -15,6 +15,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/tables.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {

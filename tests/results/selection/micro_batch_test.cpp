@@ -9,6 +9,7 @@
 #include "results/record/report_io.hpp"
 #include "results/terminal/columns.hpp"
 #include "results/terminal/tables.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {

@@ -8,6 +8,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/samples.hpp"
 #include "tests/results/validation/forgeries.hpp"
 #include "tests/results/validation/large_report.hpp"

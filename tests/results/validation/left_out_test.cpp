@@ -5,6 +5,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {

@@ -12,6 +12,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
 #include "results/record/version.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 

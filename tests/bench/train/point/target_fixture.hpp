@@ -10,6 +10,7 @@
 #include "bench/train/point/measure_point.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/report_io.hpp"
+#include "results/validation/validate.hpp"
 #include "tests/support/needs_cpu.hpp"
 
 namespace tw {
