@@ -9,15 +9,14 @@
 
 namespace tw::results {
 
-/// The text of results/schema/baseline.schema.json (JSON Schema draft-07), compiled in. It explains each field.
-extern const char* const baseline_schema_json;
-
 enum class RuleKind {
   variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above, with its whole 95 %
              ///< interval over runs
   value,    ///< a figure lies between at_least and at_most in each run, whatever the baseline has
   failure,  ///< no more than at_most points are missing, failed, invalid, or carry one of the flags, in any run
 };
+template <>
+inline constexpr std::array name_list<RuleKind> = {"variance", "value", "failure"};
 struct BaselineRule {
   std::string name;
   RuleKind kind = RuleKind::variance;

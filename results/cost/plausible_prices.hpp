@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "results/cost/cost.hpp"
+#include "results/cost/prices.hpp"
 
 namespace tw::results {
 
