@@ -35,26 +35,32 @@ Request quick() {
 /// A network of `standard` and `procurement` at the size that fills a device of its class.
 struct Size {
   const char *device_class, *model;
-  std::optional<int> layers;
-  std::optional<std::int64_t> seq_len, table_rows;
-  std::int64_t micro_batch, global_batch;  ///< a batch norm computes over the micro-batch, so that it is fixed there
-  bool has_ranks;                          ///< trained by 1, half and all ranks
-  bool has_fp8;                            ///< also in fp8 in the suite standard, which is to end within an hour
+  std::optional<int> layers{};
+  std::optional<std::int64_t> seq_len{}, table_rows{};
+  std::int64_t micro_batch = automatic;  ///< fixed where there is batch norm, which computes over the micro-batch
+  std::int64_t global_batch = 0;
+  bool has_ranks = false;  ///< trained by 1, half and all ranks
+  bool has_fp8 = false;    ///< also in fp8 in the suite standard, which is to end within an hour
 };
 
 /// The global batches are powers of two, so that 1 to 16 ranks (of GPUs 1 to 16 or more) can share them; a step of the
 /// smallest machine of its class ends within a few windows. To add a network, add a line.
 const std::vector<Size>& sizes() {
   static const std::vector<Size> list = {
-      {"cpu", "gpt2-124m", {}, 1024, {}, automatic, 16, true, false},
-      {"cpu", "llama3.2-1b", 2, 512, {}, automatic, 16, false, false},
-      {"cpu", "resnet-50", {}, {}, {}, 8, 128, false, false},
-      {"gpu", "gpt2-1558m", {}, 1024, {}, automatic, 256, false, true},
-      {"gpu", "llama3.2-1b", {}, 4096, {}, automatic, 128, true, false},
-      {"gpu", "llama3.1-8b", 4, 8192, {}, automatic, 64, false, true},
-      {"gpu", "bert-large", {}, 512, {}, automatic, 1024, false, false},
-      {"gpu", "resnet-50", {}, {}, {}, 128, 2048, false, false},
-      {"gpu", "dlrm", {}, {}, 10'000'000, automatic, 65536, false, false},
+      {.device_class = "cpu", .model = "gpt2-124m", .seq_len = 1024, .global_batch = 16, .has_ranks = true},
+      {.device_class = "cpu", .model = "llama3.2-1b", .layers = 2, .seq_len = 512, .global_batch = 16},
+      {.device_class = "cpu", .model = "resnet-50", .micro_batch = 8, .global_batch = 128},
+      {.device_class = "gpu", .model = "gpt2-1558m", .seq_len = 1024, .global_batch = 256, .has_fp8 = true},
+      {.device_class = "gpu", .model = "llama3.2-1b", .seq_len = 4096, .global_batch = 128, .has_ranks = true},
+      {.device_class = "gpu",
+       .model = "llama3.1-8b",
+       .layers = 4,
+       .seq_len = 8192,
+       .global_batch = 64,
+       .has_fp8 = true},
+      {.device_class = "gpu", .model = "bert-large", .seq_len = 512, .global_batch = 1024},
+      {.device_class = "gpu", .model = "resnet-50", .micro_batch = 128, .global_batch = 2048},
+      {.device_class = "gpu", .model = "dlrm", .table_rows = 10'000'000, .global_batch = 65536},
   };
   return list;
 }
