@@ -187,7 +187,8 @@ class Pair {
     return Point{value, contrast.value, half_width(contrast)};
   }
 
-  /// How far somebody might go: from what is given, or where nothing is from where it alone is what the dearer costs.
+  /// How far somebody might go: from what is given, or where nothing is from where it alone is what the more expensive
+  /// one costs.
   double most_of(const Input& input) const {
     if (const double given = std::ranges::max(input.given); given > 0) return reach * given;
     const auto costs = [&](double value) {

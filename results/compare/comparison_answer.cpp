@@ -41,8 +41,8 @@ constexpr Phrase phrases[] = {
      "better in energy to the target"},
     {"steps-to-target", "takes", "took", "steps to the target", "worse in steps to the target",
      "better in steps to the target"},
-    {"cost", "costs", "cost", "the cost of a million samples", "dearer", "cheaper"},
-    {"cost-to-target", "costs", "cost", "the cost of a model", "dearer a model", "cheaper a model"},
+    {"cost", "costs", "cost", "the cost of a million samples", "more expensive", "cheaper"},
+    {"cost-to-target", "costs", "cost", "the cost of a model", "more expensive per model", "cheaper per model"},
 };
 const Phrase& phrase_of(const FigureComparison& figure) {
   return *std::ranges::find(phrases, figure.figure.name, [](const Phrase& one) { return std::string(one.figure); });
@@ -240,7 +240,7 @@ class Sentences {
     for (std::string& order : orders) answer_.sentences.push_back(std::move(order));
   }
 
-  /// "6.14 instead of 6.52 EUR a million samples"; empty if there is none.
+  /// "6.14 instead of 6.52 EUR per million samples"; empty if there is none.
   std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside,
                              const std::string& unit) const {
     const std::optional<double> own = words::geometric_mean(figure, s),
@@ -250,7 +250,7 @@ class Sentences {
                        figure.note.empty() ? "" : " (" + figure.note + ")");
   }
 
-  /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
+  /// "costs 6.14 instead of 6.52 EUR per million samples (5.9 % less, 4.7 to 7.1)"
   std::string clause(const FigureComparison& figure, std::size_t s, bool is_now) const {
     const Ratio& r = figure.overall[s];
     const Phrase& phrase = phrase_of(figure);
@@ -281,7 +281,7 @@ class Sentences {
     return fmt::format("{} to {}", percent(is_more ? *r.low : *r.high), percent(is_more ? *r.high : *r.low));
   }
   /// How a system looked whose interval includes no change: "6.00 % faster (-1.00 to +13.0)", "5.90 % cheaper (6.14
-  /// against 6.52 EUR a million samples, -9.00 to +0.50)", "2.93 times as fast (0.741 to 11.6)".
+  /// against 6.52 EUR per million samples, -9.00 to +0.50)", "2.93 times as fast (0.741 to 11.6)".
   std::string looked_about(const FigureComparison& figure, std::size_t s) const {
     const Ratio& r = figure.overall[s];
     const Phrase& phrase = phrase_of(figure);

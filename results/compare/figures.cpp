@@ -76,7 +76,7 @@ const std::vector<ComparedFigure>& compared_figures() {
       if (const Merit* merit = figure.is_cost() ? nullptr : find_merit(name))
         figure.unit = merit->what, figure.more_is_better = merit->more_is_better, figure.by_scope = merit->by_scope;
       if (figure.kind == FigureKind::time_to_target) figure.unit = "s to target";
-      if (figure.is_cost()) figure.unit = figure.kind == FigureKind::cost ? "a million samples" : "a model";
+      if (figure.is_cost()) figure.unit = figure.kind == FigureKind::cost ? "per million samples" : "per model";
     }
     return figures;
   }();

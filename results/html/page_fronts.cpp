@@ -326,7 +326,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
                        to_target ? "time to the target" : "speed", is_bound ? ", " + basis : ""),
            is_bound ? "These costs are lower bounds. Costs that include other parts are in a separate chart." : "",
            currency,
-           currency + (to_target ? " a trained model" : " a million samples") + (is_bound ? ", at least" : ""),
+           currency + (to_target ? " per trained model" : " per million samples") + (is_bound ? ", at least" : ""),
            to_target, true}));
     }
   }

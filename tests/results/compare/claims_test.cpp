@@ -220,8 +220,9 @@ TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
     const Comparison c = compare(systems, options);
     ASSERT_EQ(c.answer.size(), 1u);
     const std::string number = "([0-9.]+)";
-    const std::regex manner("B is better: it trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " +
-                            number + " EUR a million samples \\(" + number + " % less, [0-9.]+ to [0-9.]+\\)\\.");
+    const std::regex manner("B is better: it trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number +
+                            " instead of " + number + " EUR per million samples \\(" + number +
+                            " % less, [0-9.]+ to [0-9.]+\\)\\.");
     std::smatch found;
     ASSERT_TRUE(std::regex_match(c.answer[0], found, manner)) << c.answer[0];
     EXPECT_NEAR(std::stod(found[1]) / std::stod(found[2]), 160 / 135.0 / 1.25, 2e-3) << "the figures have the ratio";

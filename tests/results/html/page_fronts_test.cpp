@@ -57,7 +57,7 @@ TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
   const page::Chart& cost = charts[1];
   EXPECT_NE(cost.title.find("speed against cost"), std::string::npos);
   EXPECT_EQ(cost.title.find("lower bound"), std::string::npos);
-  EXPECT_EQ(cost.y_title, "EUR a million samples");
+  EXPECT_EQ(cost.y_title, "EUR per million samples");
   ASSERT_EQ(cost.sets.size(), 2u);
   EXPECT_EQ(cost.sets[0].data.size(), 3u) << "d is beaten in both";
   EXPECT_EQ(cost.sets[1].data.size(), 4u);
@@ -121,10 +121,10 @@ TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
   }
   std::ranges::sort(bases);
   EXPECT_EQ(bases, (std::vector<std::string>{
-                       "A against cost, lower bounds: package joules only|EUR a million samples, at least",
-                       "B against cost, lower bounds: device joules only|EUR a million samples, at least",
-                       "C against cost|EUR a million samples",
-                       "D against cost, lower bounds: hours only|EUR a million samples, at least"}));
+                       "A against cost, lower bounds: package joules only|EUR per million samples, at least",
+                       "B against cost, lower bounds: device joules only|EUR per million samples, at least",
+                       "C against cost|EUR per million samples",
+                       "D against cost, lower bounds: hours only|EUR per million samples, at least"}));
 }
 
 TEST(PageFronts, PrecisionsAreTakenTogetherAndNamed) {
@@ -243,7 +243,7 @@ TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
   const auto charts = blocks<page::Chart>(section(page, "pareto"));
   ASSERT_EQ(charts.size(), 2u);
   EXPECT_EQ(charts[0].y_title, "J to the target (node)");
-  EXPECT_EQ(charts[1].y_title, "EUR a trained model");
+  EXPECT_EQ(charts[1].y_title, "EUR per trained model");
   for (const page::Chart& chart : charts) {
     EXPECT_EQ(chart.x_title, "s to the target");
     EXPECT_NE(chart.note.find("Points to the left are faster"), std::string::npos);
