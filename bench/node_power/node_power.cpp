@@ -162,7 +162,7 @@ std::vector<results::MeterEntry> NodePower::entries() const {
     entry.detail = finding.detail;
     entry.available = finding.meter != nullptr;
     entry.counted = finding.counted;
-    if (finding.counted && finding.shared) entry.reason = "shared";
+    if (finding.counted && finding.shared) entry.reason = to_string(results::Reason::shared);
     if (finding.meter) {
       entry.scope = scope_of(power::to_string(finding.meter->scope()));
       entry.method = method_of(power::to_string(finding.meter->method()));
@@ -176,7 +176,7 @@ std::vector<results::MeterEntry> NodePower::entries() const {
 std::vector<std::string> shared_devices(const std::vector<results::MeterEntry>& meters) {
   std::vector<std::string> lines;
   for (const results::MeterEntry& meter : meters)
-    if (meter.counted && meter.reason == "shared")
+    if (meter.counted && meter.why() == results::Reason::shared)
       lines.push_back(meter.host + ": " + meter.domain + ": the joules may include other programs: " + meter.detail);
   return lines;
 }
@@ -232,7 +232,7 @@ void NodePower::collect(results::Trial& trial, Clock::time_point first_step, Clo
     results::EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));
     if (!row.counted || !impl_->leaves_out(row.domain)) continue;
     row.counted = false;
-    row.reason = "not_visible";
+    row.reason = to_string(results::Reason::not_visible);
     row.detail = "no working rank uses the GPU";
   }
   const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();

@@ -23,7 +23,7 @@ std::string RunPlan::canonical_json() const {
     }
   }
   if (search)
-    json["search"] = {{"merit", search->merit},
+    json["search"] = {{"merit", to_string(search->merit)},
                       {"max_slowdown", search->max_slowdown},
                       {"hour_price", search->hour_price},
                       {"kwh_price", search->kwh_price}};

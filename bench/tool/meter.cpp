@@ -226,7 +226,7 @@ class Metering {
     record_.id = "command/" + name;
     results::Workload& w = record_.workload;
     w.model = name;
-    w.device = "command", w.precision = "unknown", w.optimizer = "unknown";
+    w.device = to_string(results::DeviceKind::command), w.precision = "unknown", w.optimizer = "unknown";
     w.micro_batch = w.accumulate = w.global_batch = w.ranks = 1;
     w.hash = results::workload_hash(w);
     record_.trials.push_back(std::move(trial_));
@@ -236,11 +236,11 @@ class Metering {
     if (!ended.all_ended)
       record_.verdict.reasons.emplace_back("command: a signal ended it before the node's other tasks had ended");
     results::summarise(record_);
-    report_.plan.suite = "command";
+    report_.plan.suite = results::command_suite;
     report_.plan.canonical_json = nlohmann::json{
-        {"device", "command"},
+        {"device", w.device},
         {"points", nlohmann::json::array({{{"id", record_.id}, {"model", w.model}, {"precision", "unknown"}}})},
-        {"suite", "command"}}.dump();
+        {"suite", results::command_suite}}.dump();
   }
 
   void print_figures() const {
@@ -263,7 +263,7 @@ class Metering {
       if (efficiency) line += fmt::format(" · {} samples/J ({})", results::text::si(efficiency->value), scope);
     say(host_name() + ": " + line);
     for (const results::EnergyRow& row : trial.energy)
-      if (row.detail && row.reason != "duplicate") say(row.domain + ": " + *row.detail);
+      if (row.detail && row.why() != results::Reason::duplicate) say(row.domain + ": " + *row.detail);
   }
 
   const MeterCommand& options_;

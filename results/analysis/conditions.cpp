@@ -145,12 +145,12 @@ void judge_conditions(Record& record) {
         v.reasons.push_back("throttled: " + counter.domain + " on " + counter.host + " for " +
                             text::significant(100 * share) + " % of trial " + std::to_string(i + 1) + " (" +
                             counter.quantity + ")");
-      } else if (counter.quantity == "throttle_thermal_events" && counter.change > 0) {
+      } else if (counter.is(Quantity::thermal_events) && counter.change > 0) {
         flag(Flag::throttled);
-      } else if (counter.quantity == "throttle_power_cap_s" && share > capped_share) {
+      } else if (counter.is(Quantity::power_cap_seconds) && share > capped_share) {
         flag(Flag::power_capped);
         capped.insert(counter.host + " " + counter.domain);
-      } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {
+      } else if ((counter.is(Quantity::ecc_errors) || counter.is(Quantity::xid_errors)) && counter.change > 0) {
         flag(Flag::device_errors);
       }
     }

@@ -30,7 +30,7 @@ const HostInfo* find_host(std::span<const HostInfo> hosts, const std::string& na
 std::map<std::string, std::vector<const DeviceEntry*>> cpu_ranks(std::span<const DeviceEntry> devices) {
   std::map<std::string, std::vector<const DeviceEntry*>> by_host;
   for (const DeviceEntry& device : devices)
-    if (device.kind == "cpu") by_host[device.host].push_back(&device);
+    if (device.known_kind() == DeviceKind::cpu) by_host[device.host].push_back(&device);
   return by_host;
 }
 

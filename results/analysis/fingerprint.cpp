@@ -231,7 +231,7 @@ void Fingerprint::add_power(const std::vector<Trial>& trials) {
   std::map<std::pair<std::string, std::string>, std::vector<const std::vector<double>*>> found;
   for (const Trial& trial : trials)
     for (const SeriesRow& series : trial.series)
-      if (series.quantity == "power_w" && series.mean.size() >= fewest_values)
+      if (series.is(Quantity::power) && series.mean.size() >= fewest_values)
         found[{series.host, series.domain}].push_back(&series.mean);
   std::vector<std::vector<const std::vector<double>*>> sensors;
   for (auto& [name, series] : found) sensors.push_back(std::move(series));

@@ -17,12 +17,12 @@ std::string with_thresholds(const char* text) {
 
 /// "too_short: rapl:package-0": of meters that were there and had no joules for a window, each once.
 std::vector<std::string> silent_meters(const Record& record) {
-  constexpr std::string_view of_window[] = {"too_short", "not_updated", "lost",  "gap",
-                                            "wrapped",   "not_covered", "reset", "stalled"};
+  constexpr Reason of_window[] = {Reason::too_short, Reason::not_updated, Reason::lost,  Reason::gap,
+                                  Reason::wrapped,   Reason::not_covered, Reason::reset, Reason::stalled};
   std::vector<std::string> all;
   for (const Trial& trial : record.trials)
     for (const EnergyRow& row : trial.energy) {
-      if (row.energy_j || row.method == Method::none || std::ranges::find(of_window, row.reason) == std::end(of_window))
+      if (row.energy_j || row.method == Method::none || std::ranges::find(of_window, row.why()) == std::end(of_window))
         continue;
       if (std::string one = row.reason + ": " + row.domain; std::ranges::find(all, one) == all.end())
         all.push_back(std::move(one));

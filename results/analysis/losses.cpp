@@ -41,7 +41,7 @@ double loss_tolerance(const std::string& precision) {
 
 std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b) {
   const Workload &x = a.workload, &y = b.workload;
-  if (a.target || b.target || a.trials.empty() || b.trials.empty() || x.device == "command" || y.device == "command")
+  if (a.target || b.target || a.trials.empty() || b.trials.empty() || is_command(a) || is_command(b))
     return std::nullopt;
   if (x.hash.empty() || x.hash != y.hash || x.seed != y.seed || x.precision != y.precision ||
       x.global_batch != y.global_batch)

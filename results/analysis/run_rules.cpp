@@ -170,8 +170,8 @@ void one_reader(const Report& report, RunRuleCheck& found) {
       for (const EnergyRow& row : record.trials[t].energy) {
         if (!row.energy_j) continue;
         left_out += !row.counted;
-        if (row.counted &&
-            (!seen.insert({row.host, row.domain}).second || row.reason == "contained" || row.reason == "duplicate"))
+        if (row.counted && (!seen.insert({row.host, row.domain}).second || row.why() == Reason::contained ||
+                            row.why() == Reason::duplicate))
           break_at(found, record, trial_of(record, t), meter_of(row) + ": counted twice");
       }
     }
@@ -249,9 +249,10 @@ void energy(const Report& report, RunRuleCheck& found) {
     };
     if (row.counted && row.energy_j && !(*row.energy_j > 0))
       broken("start = stop, the counter did not move");
-    else if (row.reason == "not_updated")
+    else if (row.why() == Reason::not_updated)
       broken("start = stop, the meter shows no change");
-    else if (row.reason == "implausible" || row.reason == "wrapped" || row.reason == "reset" || row.reason == "stalled")
+    else if (row.why() == Reason::implausible || row.why() == Reason::wrapped || row.why() == Reason::reset ||
+             row.why() == Reason::stalled)
       broken(row.reason);
   });
   if (!any) return set(found, RunRuleState::not_checkable, "no meter answered");
@@ -283,13 +284,13 @@ void sampling(const Report& report, RunRuleCheck& found) {
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
       for (const SeriesRow& series : trial.series) {
-        if (series.quantity != "power_w") continue;
+        if (!series.is(Quantity::power)) continue;
         ++looked_at;
         if (const std::string hole = hole_of(series, trial.window_s); !hole.empty())
           break_at(found, record, trial_of(record, t), series.domain + " on " + series.host + " " + hole);
       }
       for (const EnergyRow& row : trial.energy)
-        if (row.reason == "gap" || row.reason == "not_covered" || row.reason == "lost")
+        if (row.why() == Reason::gap || row.why() == Reason::not_covered || row.why() == Reason::lost)
           break_at(found, record, trial_of(record, t), meter_of(row) + ": " + row.reason);
     }
   if (looked_at == 0) return set(found, RunRuleState::not_checkable, "no series of power is in the report");

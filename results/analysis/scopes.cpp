@@ -13,8 +13,9 @@ bool is_above_zero(const Estimate& e) { return e.value > 0 && std::isfinite(e.va
 
 std::vector<Scope> telling_scopes(const std::string& device, const std::vector<std::string>& settings) {
   std::set<Scope> drawn;
-  if (device == "cuda") drawn.insert(Scope::device);
-  if (device == "cpu" || device == "reference") drawn.insert(Scope::package);
+  const std::optional<DeviceKind> kind = named<DeviceKind>(device);
+  if (kind == DeviceKind::cuda) drawn.insert(Scope::device);
+  if (kind == DeviceKind::cpu || kind == DeviceKind::reference) drawn.insert(Scope::package);
   for (const std::string& name : settings) drawn.insert(name.starts_with("gpu_") ? Scope::device : Scope::package);
   if (drawn.empty()) return {Scope::node, Scope::device, Scope::package};
   if (drawn.size() > 1) return {Scope::node};

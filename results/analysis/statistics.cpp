@@ -97,7 +97,7 @@ Estimate student(std::span<const double> values) {
   Estimate result;
   result.count = static_cast<int>(values.size());
   result.value = mean(values);
-  result.statistic = values.size() == 1 ? "single" : "mean";
+  result.statistic = values.size() == 1 ? Statistic::single : Statistic::mean;
   if (values.size() < least_trials) return result;
   double squares = 0;
   for (double v : values) squares += (v - result.value) * (v - result.value);
@@ -108,7 +108,7 @@ Estimate student(std::span<const double> values) {
 }
 
 /// `statistic` of 10 values or more, with the percentile bootstrap of older programs.
-Estimate bootstrapped(std::span<const double> values, double (*statistic)(std::span<const double>), const char* name) {
+Estimate bootstrapped(std::span<const double> values, double (*statistic)(std::span<const double>), Statistic name) {
   Estimate result;
   result.count = static_cast<int>(values.size());
   result.value = statistic(values);
@@ -183,12 +183,12 @@ class Remainder {
 
 Estimate estimate(std::span<const double> values, IntervalRule rule) {
   const bool is_older = rule == IntervalRule::olympic_bootstrap && values.size() >= trimmed_from;
-  return is_older ? bootstrapped(values, olympic_mean, "olympic_mean") : student(values);
+  return is_older ? bootstrapped(values, olympic_mean, Statistic::olympic_mean) : student(values);
 }
 
 Estimate estimate_of_all(std::span<const double> values, IntervalRule rule) {
   const bool is_older = rule == IntervalRule::olympic_bootstrap && values.size() >= trimmed_from;
-  return is_older ? bootstrapped(values, mean, "mean") : student(values);
+  return is_older ? bootstrapped(values, mean, Statistic::mean) : student(values);
 }
 
 Estimate estimate_of_paid(std::span<const Paid> paid, double common) {
@@ -197,7 +197,7 @@ Estimate estimate_of_paid(std::span<const Paid> paid, double common) {
     throw std::invalid_argument("estimate_of_paid: needs rates of as many trials in each");
   Estimate result;
   result.count = static_cast<int>(count);
-  result.statistic = count == 1 ? "single" : "mean";
+  result.statistic = count == 1 ? Statistic::single : Statistic::mean;
   std::vector<double> off(count, 0);  // of the logarithm, first order
   for (const Paid& one : paid) result.value += one.price / mean(one.rates);
   if (count < least_trials) return result;
@@ -232,7 +232,7 @@ Estimate of_positive(Estimate e) {
 Estimate ratio(const Estimate& a, const Estimate& b) {
   Estimate result;
   result.value = a.value / b.value;
-  result.statistic = "derived";
+  result.statistic = Statistic::derived;
   result.count = std::min(a.count, b.count);
   if (!a.low || !a.high || !b.low || !b.high) return result;
   const double half = std::hypot((*a.high - *a.low) / 2 / a.value, (*b.high - *b.low) / 2 / b.value);

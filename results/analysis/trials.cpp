@@ -52,7 +52,7 @@ std::vector<const Trial*> valid_trials(const Record& record) {
 }
 
 double samples_of(const Record& record, const Trial& trial) {
-  if (record.workload.device == "command") return trial.samples.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (is_command(record)) return trial.samples.value_or(std::numeric_limits<double>::quiet_NaN());
   return static_cast<double>(record.workload.global_batch) * static_cast<double>(trial.step_time_s.size());
 }
 

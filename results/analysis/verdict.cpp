@@ -46,9 +46,10 @@ bool is_finite(double v) { return std::isfinite(v); }
 /// Left out because another row already covers its joules, or because they are not the job's: nothing is missing. Any
 /// other row that is not counted leaves a hole in its scope, whether joules stand in it (implausible) or not.
 bool is_covered_elsewhere(const EnergyRow& row) {
-  return !row.counted && (row.reason == "contained" || row.reason == "duplicate" || row.reason == "not_visible");
+  return !row.counted &&
+         (row.why() == Reason::contained || row.why() == Reason::duplicate || row.why() == Reason::not_visible);
 }
-bool is_implausible(const EnergyRow& row) { return row.reason == "implausible"; }
+bool is_implausible(const EnergyRow& row) { return row.why() == Reason::implausible; }
 
 /// A step time is the slowest rank's, so that their sum may pass the window where the ranks take turns to be slow; what
 /// lies between steps (evaluations, in a run to a target) is in the window alone.
@@ -99,7 +100,7 @@ ScopeTotal scope_total(const Trial& trial, Scope scope, const std::set<std::stri
   bool any = false;
   std::set<std::string> without = readers;
   for (const EnergyRow& row : trial.energy) {
-    if (row.scope == scope && (row.counted || row.reason == "not_visible")) without.erase(row.host);
+    if (row.scope == scope && (row.counted || row.why() == Reason::not_visible)) without.erase(row.host);
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
     const bool is_estimate = row.counted && row.method == Method::estimate;  // which enters no total
     if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row) || is_estimate) {
@@ -137,7 +138,7 @@ std::vector<Flag> disbeliefs(const Record& record) {
 }
 bool has_wrapped_row(const Record& record) {
   const auto wrapped = [](const EnergyRow& row) {
-    return row.reason == "wrapped" || (row.wraps.value_or(0) > 0 && !is_covered_elsewhere(row));
+    return row.why() == Reason::wrapped || (row.wraps.value_or(0) > 0 && !is_covered_elsewhere(row));
   };
   return std::any_of(record.trials.begin(), record.trials.end(),
                      [&](const Trial& t) { return std::any_of(t.energy.begin(), t.energy.end(), wrapped); });
@@ -358,7 +359,7 @@ void summarise(Record& record, IntervalRule rule) {
 }
 
 IntervalRule interval_rule(const Summary& summary) {
-  const auto is_olympic = [](const std::optional<Estimate>& e) { return e && e->statistic == "olympic_mean"; };
+  const auto is_olympic = [](const std::optional<Estimate>& e) { return e && e->statistic == Statistic::olympic_mean; };
   return is_olympic(summary.samples_per_s) || is_olympic(summary.step_time_s) ? IntervalRule::olympic_bootstrap
                                                                               : IntervalRule::student;
 }

@@ -116,7 +116,7 @@ NextStep found(const Report& report) {
       "for a page (A=REPORT B=REPORT)";
   if (report.context.run_index) return {"compare", compare + ", each as the folder of its runs"};
   const std::string several = ". One run of each decides nothing: ";
-  if (report.plan.suite == "command")
+  if (report.plan.suite == command_suite)
     return {"repeat_runs", compare + several + "meter the command several times, and give the files as A=FILE,FILE"};
   return {"repeat_runs",
           compare + several + "make several with " + repeat_command() + " (this report's own, with another --out)"};

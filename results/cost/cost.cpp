@@ -156,12 +156,13 @@ using namespace costs;
 constexpr double samples_per_million = 1e6, flops_per_eflop = 1e18;
 constexpr double largest_input = 1e300;  // that an input may be turned to at most
 
-CostFigure figure_of(const Record& record, const std::string& per, Unit unit, const std::vector<Use>& uses,
-                     double scale, const PriceRow& price, int nodes) {
+CostFigure figure_of(const Record& record, CostPer per, Unit unit, const std::vector<Use>& uses, double scale,
+                     const PriceRow& price, int nodes) {
   CostFigure figure;
   figure.per = per;
   if (uses.empty()) {
-    figure.reason = per == "model" && record.summary.to_target ? record.summary.to_target->reason : "not measured";
+    figure.reason =
+        per == CostPer::model && record.summary.to_target ? record.summary.to_target->reason : "not measured";
     return figure;
   }
   const Use mean = counted_mean(uses, unit);
@@ -349,19 +350,20 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
       if (one.scope == Scope::node)
         one.facility_power_w = (power_w + price.network_storage_power_w * one.nodes) * price.pue;
     }
-    one.figures.push_back(figure_of(record, "hour", Unit::second, seconds, 3600, price, one.nodes));
+    one.figures.push_back(figure_of(record, CostPer::hour, Unit::second, seconds, 3600, price, one.nodes));
     const Unit unit = record.target ? Unit::model : Unit::sample;
     const std::vector<Use> units = uses_of(record, unit);
     const double scale = record.target ? 1 : samples_per_million;
     if (record.target) {
-      one.figures.push_back(figure_of(record, "model", unit, units, 1, price, one.nodes));
+      one.figures.push_back(figure_of(record, CostPer::model, unit, units, 1, price, one.nodes));
     } else {
       if (const double flops = record.summary.model_flops_per_sample; flops > 0)
-        one.figures.push_back(figure_of(record, "eflop", unit, units, flops_per_eflop / flops, price, one.nodes));
-      one.figures.push_back(figure_of(record, "million_samples", unit, units, scale, price, one.nodes));
+        one.figures.push_back(
+            figure_of(record, CostPer::eflop, unit, units, flops_per_eflop / flops, price, one.nodes));
+      one.figures.push_back(figure_of(record, CostPer::million_samples, unit, units, scale, price, one.nodes));
     }
     if (units.empty()) continue;
-    one.of = record.target ? "model" : "million_samples";
+    one.of = record.target ? CostPer::model : CostPer::million_samples;
     one.sensitivity =
         sensitivities(record, price, one.nodes, sensitivity_share, scale, counted_mean(units, unit), power_w);
   }

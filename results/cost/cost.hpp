@@ -22,11 +22,16 @@ enum class CostBasis {
 template <>
 inline constexpr std::array name_list<CostBasis> = {"complete", "lower_bound", "hours_only"};
 
+/// What a cost is of.
+enum class CostPer { hour, eflop, million_samples, model };
+template <>
+inline constexpr std::array name_list<CostPer> = {"hour", "eflop", "million_samples", "model"};
+
 /// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. For
 /// samples and FLOPs it is the cost of a second ÷ throughput plus the cost of a joule ÷ samples/J (estimate_of_paid());
 /// otherwise the mean over trials.
 struct CostFigure {
-  std::string per;                              ///< "hour", "eflop", "million_samples", "model"
+  CostPer per = CostPer::hour;
   std::optional<Estimate> total;                ///< in the currency, with its interval; absent with a reason
   double hours_part = 0, electricity_part = 0;  ///< add up to the total's value
   std::optional<double> kwh;     ///< facility's where energy_is_whole, else of the scope × PUE; absent without joules
@@ -53,7 +58,7 @@ struct RecordCost {
   std::optional<Estimate> it_power_w;      ///< mean, of that scope, of all nodes, without network and storage
   std::optional<double> facility_power_w;  ///< (it_power_w + network and storage) × PUE; of the scope node alone
   std::vector<CostFigure> figures;         ///< those that the record can have, in the order above
-  std::string of;  ///< the `per` that sensitivity is about: "model" or "million_samples"; empty if there is none
+  std::optional<CostPer> of{};  ///< what sensitivity is about: a model or a million samples; absent if there is none
   std::vector<Sensitivity> sensitivity;  ///< most effect first
   std::string reason;                    ///< why there are no figures: the record does not count; empty otherwise
 };

@@ -16,11 +16,9 @@ std::string CostInput::value() const {
 
 namespace words {
 
-const char* per(const std::string& name) {
-  return name == "hour"    ? "an hour"
-         : name == "eflop" ? "an EFLOP"
-         : name == "model" ? "a trained model"
-                           : "a million samples";
+const char* per(CostPer unit) {
+  constexpr const char* units[] = {"an hour", "an EFLOP", "a million samples", "a trained model"};
+  return units[static_cast<std::size_t>(unit)];
 }
 
 std::string turned_input(const std::string& name) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view mig_prefix = "MIG-";
 
-bool is_gpu(const DeviceEntry& device) { return device.kind == "cuda"; }
+bool is_gpu(const DeviceEntry& device) { return device.known_kind() == DeviceKind::cuda; }
 bool is_mig(const DeviceEntry& device) {
   return device.uuid.starts_with(mig_prefix) || device.name.find(" MIG ") != std::string::npos;
 }

@@ -26,6 +26,7 @@ class Put {
   explicit Put(Json& into) : into_(into) {}
   void operator()(const char* key, double value) { into_[key] = number(value); }
   void operator()(const char* key, const std::optional<double>& value) { into_[key] = number(value); }
+  void operator()(const char* key, const Named auto& value) { into_[key] = to_string(value); }
   template <class T>
   void operator()(const char* key, const T& value) {
     into_[key] = value;
@@ -73,12 +74,12 @@ Json as_json(const CostReport& report) {
   for (const RecordCost& r : report.records) {
     Json figures = Json::object(), sensitivity = Json::array();
     for (const CostFigure& f : r.figures)
-      figures[f.per] = {{"total", as_json(f.total)},
-                        {"hours_part", number(f.hours_part)},
-                        {"electricity_part", number(f.electricity_part)},
-                        {"energy_kwh", number(f.kwh)},
-                        {"co2_kg", number(f.co2_kg)},
-                        {"reason", words(f.reason)}};
+      figures[to_string(f.per)] = {{"total", as_json(f.total)},
+                                   {"hours_part", number(f.hours_part)},
+                                   {"electricity_part", number(f.electricity_part)},
+                                   {"energy_kwh", number(f.kwh)},
+                                   {"co2_kg", number(f.co2_kg)},
+                                   {"reason", words(f.reason)}};
     for (const Sensitivity& s : r.sensitivity) {
       Put put(sensitivity.emplace_back());
       TW_FIELDS(put, s, input, base, low, high, cost_base, cost_low, cost_high)
@@ -95,7 +96,7 @@ Json as_json(const CostReport& report) {
                        {"it_power_w", as_json(r.it_power_w)},
                        {"facility_power_w", number(r.facility_power_w)},
                        {"cost_per", std::move(figures)},
-                       {"sensitivity_of", words(r.of)},
+                       {"sensitivity_of", r.of ? Json(to_string(*r.of)) : Json()},
                        {"sensitivity", std::move(sensitivity)},
                        {"reason", words(r.reason)}});
   }

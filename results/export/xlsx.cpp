@@ -305,7 +305,7 @@ void sensitivity_sheet(Workbook& book, const CostReport& cost) {
                              {"Cost as given", cost.currency, 14, true}});
   for (const RecordCost& record : cost.records)
     for (const Sensitivity& one : record.sensitivity)
-      book.row({words(record.id), words(words::per(record.of)), words(one.input), figure(one.base), figure(one.low),
+      book.row({words(record.id), words(words::per(*record.of)), words(one.input), figure(one.base), figure(one.low),
                 figure(one.high), figure(one.cost_low), figure(one.cost_high), figure(one.cost_base)});
   book.end();
 }

@@ -24,7 +24,7 @@ Json number(const std::optional<double>& value) { return value ? number(*value) 
 
 // What the library writes these as, alone and in lists.
 static void to_json(Json& json, const Words& words) {
-  json = {{"text", words.text}, {"look", words.look}};
+  json = {{"text", words.text}, {"look", name_of(words.look)}};
   if (!words.tip.empty() && words.tip != words.text) json["tip"] = words.tip;
   if (!words.more.empty()) json["more"] = words.more;
 }
@@ -33,7 +33,7 @@ static void to_json(Json& json, const Table& table) {
   for (const auto& row : table.rows) {
     Json& cells = rows.emplace_back(Json::array());
     for (const Words& cell : row) {
-      const bool is_plain = cell.look.empty() && cell.tip.empty() && cell.more.empty();
+      const bool is_plain = cell.look == Look::plain && cell.tip.empty() && cell.more.empty();
       cells.push_back(is_plain ? Json(cell.text) : Json(cell));
     }
   }

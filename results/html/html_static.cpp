@@ -7,15 +7,16 @@ namespace tw::results::page {
 namespace {
 
 /// As page.js has them: colour is never all that says it.
-const char* sign_of(const std::string& look) {
-  return look == "good" ? "✓" : look == "bad" ? "✗" : look == "note" ? "!" : look == "quiet" ? "–" : "";
+const char* sign_of(Look look) {
+  constexpr const char* signs[] = {"", "", "✓", "✗", "!", "–", ""};
+  return signs[static_cast<std::size_t>(look)];
 }
 
 std::string attribute(const char* name, const std::string& value) {
   return value.empty() ? "" : fmt::format(" {}=\"{}\"", name, for_text(value));
 }
 
-/// `look` is one of ours.
+/// `classes` are ours.
 std::string element(const std::string& tag, const std::string& classes, const std::string& inner,
                     const std::string& more = "") {
   return fmt::format("<{}{}{}>{}</{}>", tag, attribute("class", classes), more, inner, tag);
@@ -27,10 +28,10 @@ std::string words(const Words& value) {
 }
 
 std::string with_more(const char* tag, const Words& value) {
-  if (value.more.empty()) return element(tag, value.look, words(value), attribute("title", value.tip));
+  if (value.more.empty()) return element(tag, name_of(value.look), words(value), attribute("title", value.tip));
   std::string lines;
   for (const std::string& line : value.more) lines += element("li", "", for_text(line));
-  return element(tag, value.look,
+  return element(tag, name_of(value.look),
                  "<details><summary>" + words(value) + "</summary>" + element("ul", "more", lines) + "</details>");
 }
 
@@ -38,14 +39,14 @@ std::string table(const Table& spec) {
   std::vector<bool> is_number(spec.head.size());
   for (const auto& row : spec.rows)
     for (std::size_t c = 0; c < row.size() && c < is_number.size(); ++c)
-      if (row[c].look == "number") is_number[c] = true;
+      if (row[c].look == Look::number) is_number[c] = true;
   std::string head, body;
   for (std::size_t c = 0; c < spec.head.size(); ++c)
     head += element("th", is_number[c] ? "number" : "", for_text(spec.head[c]), " scope=\"col\" role=\"columnheader\"");
   for (const auto& row : spec.rows) {
     std::string cells;
     for (std::size_t c = 0; c < row.size() && c < spec.head.size(); ++c) {
-      std::string classes = row[c].look == "number" ? "" : row[c].look;
+      std::string classes = row[c].look == Look::number ? "" : name_of(row[c].look);
       if (is_number[c]) classes += " number";
       if (row[c].text.empty()) classes += " empty";
       if (c > 0 && !is_number[c] && row[c].text.size() > 40) classes += " prose";
@@ -70,6 +71,11 @@ std::string table(const Table& spec) {
 }
 
 }  // namespace
+
+const char* name_of(Look look) {
+  constexpr const char* names[] = {"", "number", "good", "bad", "note", "quiet", "small"};
+  return names[static_cast<std::size_t>(look)];
+}
 
 std::string for_text(const std::string& raw) {
   std::string text;

@@ -25,13 +25,19 @@ std::string html_chart_library();  ///< Chart.js; empty if the build had none
 
 namespace tw::results::page {
 
-/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note" or "quiet", shown by a sign as well
-/// as a colour. "small" of a caveat: build() folds all of them into one.
+/// How words are drawn: good, bad, note and quiet have a sign as well as a colour. build() folds all small caveats into
+/// one.
+enum class Look { plain, number, good, bad, note, quiet, small };
+/// As page.js and page.css have it: "", "number", "good", …
+const char* name_of(Look look);
+
+/// A sentence or a cell.
 struct Words {
-  Words(std::string words = {}, std::string how = {}, std::string whole = {})
-      : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}
-  Words(const char* words, std::string how = {}) : text(words), look(std::move(how)) {}
-  std::string text, look;
+  Words(std::string words = {}, Look how = Look::plain, std::string whole = {})
+      : text(std::move(words)), look(how), tip(std::move(whole)) {}
+  Words(const char* words, Look how = Look::plain) : text(words), look(how) {}
+  std::string text;
+  Look look = Look::plain;
   std::string tip;                ///< shown where the pointer rests: the whole id of a short name
   std::vector<std::string> more;  ///< behind the sentence until asked for, a line each
 };
@@ -86,7 +92,7 @@ struct Section {
   std::vector<Block> blocks = {};  ///< never empty: what is absent is a sentence with its reason
   bool absent = false;             ///< the report has nothing for it: its sentence is listed behind all other sections
   bool folded = false;             ///< behind its title until asked for; printed all the same
-  void say(const std::string& words, const std::string& look) { blocks.emplace_back(Words(words, look)); }
+  void say(const std::string& words, Look look) { blocks.emplace_back(Words(words, look)); }
   /// Unless it is empty.
   void add(Table table) {
     if (!table.rows.empty()) blocks.emplace_back(std::move(table));
@@ -94,7 +100,7 @@ struct Section {
   /// Absent, and why, where it has nothing.
   void say_if_empty(const std::string& words) {
     absent = blocks.empty();
-    if (absent) say(words, "quiet");
+    if (absent) say(words, Look::quiet);
   }
 };
 struct Card {
@@ -120,7 +126,7 @@ struct Place {
   const Record* record = nullptr;
   std::string id;    ///< after the system's name where there are several
   std::string name;  ///< the same in short: what distinguishes it from the others of its group
-  Words words() const { return {name, "", id}; }
+  Words words() const { return {name, Look::plain, id}; }
 };
 /// Records that train the same, in the order of their first one.
 struct Group {

@@ -94,7 +94,8 @@ std::string unlike_words(const Group& group, auto of) {
 Scope energy_scope(Page& page, const Group& group) {
   const Scope scope = scope_with_joules(group, scopes_that_tell(group));
   if (scope == Scope::none && scope_with_joules(group, {Scope::node, Scope::device, Scope::package}) != Scope::none)
-    page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)), "note");
+    page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)),
+                             Look::note);
   return scope;
 }
 
@@ -153,28 +154,29 @@ void add_search(Page& page, const Report& report) {
 
 void add_caveats(Page& page, const HtmlSystem& system) {
   const Report& report = system.report;
-  const auto caveat = [&](std::string words, const char* look) { page.caveats.emplace_back(std::move(words), look); };
+  const auto caveat = [&](std::string words, Look look) { page.caveats.emplace_back(std::move(words), look); };
   if (!system.faults.empty())
     caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} in it; the first is {}.",
                        count(system.faults.size(), "fault"), system.faults.front()),
-           "bad");
+           Look::bad);
   if (report.program.name.empty())
-    caveat("Records of a run, without its report: context and plan are not in this file.", "bad");
+    caveat("Records of a run, without its report: context and plan are not in this file.", Look::bad);
   for (const std::string& warning : report.context.warnings)
-    if (interrupted.begins(warning)) caveat(sentence(warning), "bad");
+    if (interrupted.begins(warning)) caveat(sentence(warning), Look::bad);
   for (const Status status : {Status::failed, Status::invalid, Status::unsupported}) {
     const auto is = [&](const Record& record) { return record.verdict.status == status; };
     const auto n = static_cast<std::size_t>(std::ranges::count_if(report.records, is));
     if (n > 0)
       caveat(fmt::format("{} {} {}.", count(n, "point"), n == 1 ? "is" : "are", to_string(status)),
-             status == Status::unsupported ? "note" : "bad");
+             status == Status::unsupported ? Look::note : Look::bad);
   }
   if (const std::size_t missing = missing_points(report).size(); missing > 0)
-    caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
+    caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"),
+           Look::bad);
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
-    caveat(sentence(words::broken_rules(broken)), "bad");
+    caveat(sentence(words::broken_rules(broken)), Look::bad);
   for (const std::string& more : {run_drift(report.records), words::no_verdict(report)})
-    if (!more.empty()) caveat(sentence(more), "note");
+    if (!more.empty()) caveat(sentence(more), Look::note);
 }
 
 /// The suite, or of options on the command line the networks: "gpt2-tiny, resnet-tiny".
@@ -188,7 +190,7 @@ std::string title_of(const Report& report) {
 
 /// The small ones become one, behind the others, which shows them when asked.
 void fold_small(std::vector<Words>& caveats) {
-  const auto is_small = [](const Words& one) { return one.look == "small"; };
+  const auto is_small = [](const Words& one) { return one.look == Look::small; };
   std::vector<std::string> small;
   for (const Words& one : caveats)
     if (is_small(one)) small.push_back(one.text);
@@ -227,7 +229,7 @@ void fold_details(Page& page) {
 /// A page that names no winner, or is no award to the one it names, has no green tick: it would look like one.
 void take_ticks_off(Page& page) {
   const auto plain = [](Words& words) {
-    if (words.look == "good") words.look.clear();
+    if (words.look == Look::good) words.look = Look::plain;
   };
   const auto of_table = [&](Table& table) {
     for (std::vector<Words>& row : table.rows) std::ranges::for_each(row, plain);
@@ -273,9 +275,9 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
     page.answer.emplace_back(fmt::format("And {} more, under Points.", count(groups.size() - most_groups, "workload")));
   add_search(page, report);
   if (report.records.empty())
-    page.answer.emplace_back("No points were run.", "bad");
+    page.answer.emplace_back("No points were run.", Look::bad);
   else if (page.answer.empty())
-    page.answer.emplace_back("No point of this report counts, so it has no valid figures.", "bad");
+    page.answer.emplace_back("No point of this report counts, so it has no valid figures.", Look::bad);
   page.cards.push_back({"Run rules",
                         fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
                         fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
@@ -300,14 +302,14 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
       page.caveats.emplace_back(
           fmt::format("{}trainwatt validate notes: {}{}.", whose(systems, system), system.notes.front(),
                       n > 1 ? fmt::format("; {} more under Provenance", n - 1) : ""),
-          "note");
+          Look::note);
   std::vector<std::string> several;
   for (const HtmlSystem& system : systems)
     if (system.runs > 1) several.push_back(fmt::format("{} of {}", count(system.runs, "run"), system.name));
   if (!several.empty())
     page.caveats.emplace_back("Ratios are based on all runs (" + text::join(several, ", ") +
                                   "); charts and tables of points show the first run.",
-                              "small");
+                              Look::small);
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   fold_small(page.caveats);
   page.sections.push_back(pareto_section(systems, comparison));

@@ -29,10 +29,10 @@ std::string ratio_words(const Ratio& ratio) {
 }
 Words verdict_words(const Ratio& ratio) {
   const Claim v = ratio.verdict;
-  const std::string look = v == Claim::better                                ? "good"
-                           : v == Claim::worse || v == Claim::not_comparable ? "bad"
-                           : !ratio.is_decided() && v != Claim::reference    ? "note"
-                                                                             : "quiet";
+  const Look look = v == Claim::better                                ? Look::good
+                    : v == Claim::worse || v == Claim::not_comparable ? Look::bad
+                    : !ratio.is_decided() && v != Claim::reference    ? Look::note
+                                                                      : Look::quiet;
   const std::string why = words::why_open(ratio);
   return {words::verdict(ratio) + (why.empty() ? "" : ": " + why), look};
 }
@@ -159,10 +159,10 @@ Section comparability(const Comparison& comparison) {
                               words::comparability(comparison))};
   Table table("Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"});
   for (const Difference& d : comparison.differences)
-    table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
+    table.rows.push_back({d.what, d.blocking ? Words{"blocking", Look::bad} : Words{"noted", Look::note},
                           d.workloads.empty() ? "everywhere" : words::place(d, comparison), d.reference_value,
                           comparison.systems[d.system].name, d.system_value, d.why});
-  if (table.rows.empty()) section.say("No relevant difference was found between the runs.", "good");
+  if (table.rows.empty()) section.say("No relevant difference was found between the runs.", Look::good);
   section.add(std::move(table));
   return section;
 }
@@ -177,9 +177,9 @@ Words overview_cell(const FigureComparison& figure, std::size_t s, std::size_t r
   const std::string change =
       ratio.value ? (ratio.names_one() ? ": " : ": looked ") + words::change(ratio) : std::string();
   return {absolute + words::verdict(ratio) + change + (ratio.verdict == Claim::single_run ? " over trials" : ""),
-          !ratio.names_one()               ? ""
-          : ratio.verdict == Claim::better ? "good"
-                                           : "bad"};
+          !ratio.names_one()               ? Look::plain
+          : ratio.verdict == Claim::better ? Look::good
+                                           : Look::bad};
 }
 /// A row for each system, the best by the first figure first. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
@@ -216,8 +216,10 @@ Section ratios(const Comparison& comparison) {
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
-    if (const std::string note = words::means(figure, comparison); !note.empty()) section.say(sentence(note), "note");
-    if (!figure.overall_reason.empty()) section.say(sentence("No overall ratio: " + figure.overall_reason), "quiet");
+    if (const std::string note = words::means(figure, comparison); !note.empty())
+      section.say(sentence(note), Look::note);
+    if (!figure.overall_reason.empty())
+      section.say(sentence("No overall ratio: " + figure.overall_reason), Look::quiet);
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
       Table ranking("Ranking by " + title_of(figure), {"Rank", "System", "Change from the reference"});
       for (const RankedSystem& one : figure.ranking) {
@@ -227,10 +229,10 @@ Section ratios(const Comparison& comparison) {
                                 number(has_change ? words::change(figure.overall[one.system]) : "")});
       }
       section.add(std::move(ranking));
-      if (const std::string note = words::ranking_note(figure); !note.empty()) section.say(sentence(note), "note");
+      if (const std::string note = words::ranking_note(figure); !note.empty()) section.say(sentence(note), Look::note);
     }
   }
-  if (section.blocks.empty()) section.say("The reference and the other systems have no figure in common.", "note");
+  if (section.blocks.empty()) section.say("The reference and the other systems have no figure in common.", Look::note);
   return section;
 }
 
@@ -244,35 +246,35 @@ void add_comparison(Page& page, const Comparison& comparison) {
   page.title = names.size() == 2 ? others.front() + " against " + names[comparison.reference]
                                  : words::listed(names) + " compared";
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
-  if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
+  if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", Look::bad);
   for (std::size_t i = 0; i < comparison.answer.size(); ++i) {
     const bool is_bad = !comparison.compared || (i == 0 && !comparison.not_an_award.empty());
     auto& place = i < comparison.first_of_systems ? page.answer : page.grounds;
-    place.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
+    place.emplace_back(comparison.answer[i], is_bad ? Look::bad : Look::plain);
   }
   page.next = comparison.next_step.text;
   for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
     if (i < comparison.first_detail)
       page.grounds.emplace_back(comparison.rests_on[i]);
     else
-      page.caveats.emplace_back(comparison.rests_on[i], "small");
+      page.caveats.emplace_back(comparison.rests_on[i], Look::small);
   for (const Difference& d : comparison.differences)
-    if (d.blocking) page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
+    if (d.blocking) page.caveats.emplace_back(blocking_words(d, names, comparison.reference), Look::bad);
   std::vector<std::string> left_out;  // the same of several figures once
   for (const FigureComparison& figure : comparison.figures)
     if (const std::string left = words::left_out(figure, comparison);
         !left.empty() && std::ranges::find(left_out, left) == left_out.end()) {
       left_out.push_back(left);
-      page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
+      page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), Look::bad);
     }
   for (const words::KeptRules& rules : words::run_rules(comparison))
-    page.caveats.emplace_back(rules.text + ".", rules.kept ? "" : "bad");
-  if (!comparison.replicates_note.empty()) page.caveats.emplace_back(sentence(comparison.replicates_note), "small");
+    page.caveats.emplace_back(rules.text + ".", rules.kept ? Look::plain : Look::bad);
+  if (!comparison.replicates_note.empty()) page.caveats.emplace_back(sentence(comparison.replicates_note), Look::small);
   for (const ComparedSystem& system : comparison.systems)
     if (system.valid < system.records)
       page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,
                                             system.records, system.name),
-                                "note");
+                                Look::note);
   if (Table table = overview(comparison); table.head.size() > 1) page.overview = std::move(table);
   page.sections.push_back(ratios(comparison));
   page.sections.push_back(comparability(comparison));

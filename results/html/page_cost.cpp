@@ -34,7 +34,7 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   const std::string percent = fmt::format("{:.3g} %", 100 * share);
   Chart chart;
   chart.kind = "tornado", chart.line = 0, chart.line_label = "as given";
-  chart.title = fmt::format("Sensitivity of the cost of {}, {}", words::per(record.of), name.text);
+  chart.title = fmt::format("Sensitivity of the cost of {}, {}", words::per(*record.of), name.text);
   chart.note = fmt::format("Each input is varied alone by {}. Largest effect first.", percent);
   chart.x_title = "change of the cost, %";
   chart.sets = {{"input " + percent + " less", 0}, {"input " + percent + " more", 1}};
@@ -58,8 +58,8 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
                                 number(significant(one.low) + " to " + significant(one.high)),
                                 number(significant(one.cost_low)),
                                 number(significant(one.cost_high)),
-                                {less, one.low == one.base ? "quiet" : "number"},
-                                {more, one.high == one.base ? "quiet" : "number"}});
+                                {less, one.low == one.base ? Look::quiet : Look::number},
+                                {more, one.high == one.base ? Look::quiet : Look::number}});
   }
   return chart;
 }
@@ -75,7 +75,7 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
     table.rows.push_back(std::move(cells));
   };
   if (!record.reason.empty())
-    return row(tables.costs, {"", {"no cost: " + record.reason, "quiet"}, "", "", "", "", ""});
+    return row(tables.costs, {"", {"no cost: " + record.reason, Look::quiet}, "", "", "", "", ""});
   const bool complete = record.basis == CostBasis::complete;
   const auto energy = [&](const std::optional<double>& value) {
     return number(value ? (record.energy_is_whole ? "" : "at least ") + significant(*value) : "");
@@ -83,23 +83,23 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
   for (const CostFigure& figure : record.figures)
     row(tables.costs, {words::per(figure.per),
                        figure.total ? number((complete ? "" : "at least ") + amount(*figure.total))
-                                    : Words{"absent: " + figure.reason, "quiet"},
+                                    : Words{"absent: " + figure.reason, Look::quiet},
                        figure.total ? number(significant(figure.hours_part)) : Words{""},
                        !figure.total                           ? Words{""}
-                       : record.basis == CostBasis::hours_only ? Words{"left out", "quiet"}
+                       : record.basis == CostBasis::hours_only ? Words{"left out", Look::quiet}
                                                                : number(significant(figure.electricity_part)),
                        energy(figure.kwh), energy(figure.co2_kg),
                        complete && !record.energy_note.empty()
-                           ? Words{"cost complete; kWh: " + record.scope + " joules only", "note"}
-                       : complete ? Words{"complete", "good"}
+                           ? Words{"cost complete; kWh: " + record.scope + " joules only", Look::note}
+                       : complete ? Words{"complete", Look::good}
                                   : Words{record.scope == Scope::none ? "lower bound: hours only"
                                                                       : "lower bound: " + record.scope + " joules",
-                                          "note"}});
+                                          Look::note}});
   row(tables.power, {number(std::to_string(record.nodes)),
-                     record.it_power_w ? number(si(*record.it_power_w, "W")) : Words{"absent", "quiet"},
-                     record.scope == Scope::none ? Words{"no joules", "quiet"} : Words{to_string(record.scope)},
+                     record.it_power_w ? number(si(*record.it_power_w, "W")) : Words{"absent", Look::quiet},
+                     record.scope == Scope::none ? Words{"no joules", Look::quiet} : Words{to_string(record.scope)},
                      record.facility_power_w ? number(si(*record.facility_power_w, "W"))
-                                             : Words{"absent: needs joules of the node", "quiet"}});
+                                             : Words{"absent: needs joules of the node", Look::quiet}});
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   section.lead =
       "kWh are the facility's, (node, network and storage) × PUE, if the whole node was metered. Otherwise they are "
       "the metered part × PUE, a lower bound.";
-  for (const std::string& one : notes) section.say(one, "note");
+  for (const std::string& one : notes) section.say(one, Look::note);
   section.blocks.emplace_back(std::move(tables.costs));
   section.add(std::move(tables.power));
   std::ranges::stable_sort(turned, {},
@@ -159,7 +159,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     choice.options.emplace_back(turned[i].second.text, std::vector{tornado(*turned[i].first, turned[i].second, currency,
                                                                            priced->cost->sensitivity_share)});
   if (turned.size() > most_options)
-    section.say(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note");
+    section.say(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), Look::note);
   if (choice.options.size() == 1)
     section.blocks.emplace_back(std::move(choice.options.front().second.front()));
   else if (!choice.options.empty())
@@ -169,7 +169,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     for (const WorkloadBreakEven& one : comparison->break_even) {
       const std::string& workload = comparison->workloads[one.workload].id;
       for (const BreakEven& input : one.inputs) turning.rows.push_back({workload, input.text});
-      if (!one.reason.empty()) turning.rows.push_back({workload, {one.reason, "quiet"}});
+      if (!one.reason.empty()) turning.rows.push_back({workload, {one.reason, Look::quiet}});
     }
   section.add(std::move(turning));
   section.blocks.emplace_back(std::move(inputs));

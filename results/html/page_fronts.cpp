@@ -45,20 +45,21 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
     for (const SearchOutcome& outcome : system.report.search.value_or(std::vector<SearchOutcome>())) {
       const std::string id = recommended_by(outcome);
       if (id.empty())
-        section.say(of + "Nothing is recommended for " + outcome.workload + ": " + sentence(outcome.reason), "note");
+        section.say(of + "Nothing is recommended for " + outcome.workload + ": " + sentence(outcome.reason),
+                    Look::note);
       else
         section.say(
             fmt::format("{}Recommended: {}. Rule of the search: the least {} among the settings at most {} % slower "
                         "than the found settings, confirmed by measuring both again.",
                         of, id, merit_words(outcome), significant(100 * outcome.max_slowdown)),
-            "good");
+            Look::good);
     }
   }
   if (!without.empty())
     section.say((systems.size() > 1 ? text::join(without, ", ") + ": " : "") +
                     "Nothing is recommended. Only a search (trainwatt-train --search) measures the best and the found "
                     "settings again before it recommends one.",
-                "quiet");
+                Look::quiet);
 }
 
 /// A point of a chart, and what it has along both axes.
@@ -300,7 +301,8 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
       const auto r = static_cast<std::size_t>(&record - system.report.records.data());
       if (r >= system.cost->records.size()) continue;
       const RecordCost& cost = system.cost->records[r];
-      const auto price = std::ranges::find(cost.figures, record.target ? "model" : "million_samples", &CostFigure::per);
+      const auto price =
+          std::ranges::find(cost.figures, record.target ? CostPer::model : CostPer::million_samples, &CostFigure::per);
       const std::optional<Estimate> speed = speed_of(record);
       if (price == cost.figures.end() || !price->total || !speed) continue;
       charts[{record.target.has_value(), record.workload.global_batch, basis_words(cost)}].push_back(
@@ -359,14 +361,14 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
                               : group.name + ": no two valid points train the same batch with joules of one scope");
     section.blocks.emplace_back(
         reasons.empty() ? no_joules(systems)
-                        : Words("No points can be compared by energy. " + text::join(reasons, "; ") + ".", "note"));
+                        : Words("No points can be compared by energy. " + text::join(reasons, "; ") + ".", Look::note));
   }
   const std::size_t before = section.blocks.size();
   add_cost_charts(section, systems, comparison);
   if (std::ranges::any_of(section.blocks, [](const Block& one) { return std::holds_alternative<Chart>(one); }))
     add_recommendations(section, systems);
   if (priced && section.blocks.size() == before)
-    section.say("No valid point has a cost to draw; the reasons are under Cost.", "note");
+    section.say("No valid point has a cost to draw; the reasons are under Cost.", Look::note);
   section.absent =
       std::ranges::all_of(section.blocks, [](const Block& one) { return std::holds_alternative<Words>(one); });
   return section;

@@ -165,7 +165,7 @@ std::string machine_words(const Report& report) {
     if (!host.cpu.empty()) ++processors[short_processor(host.cpu)];
   std::set<std::string> seen;
   for (const DeviceEntry& device : context.devices)
-    if (device.kind != "cpu" && device.kind != "reference" && device.kind != "command" &&
+    if (device.known_kind().value_or(DeviceKind::cuda) == DeviceKind::cuda &&
         (device.uuid.empty() || seen.insert(device.uuid).second))
       ++accelerators[device.name.empty() ? device.kind : device.name];
   std::vector<std::string> parts;
@@ -196,7 +196,7 @@ std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems) {
     std::string why;
     if (meters.empty() || std::ranges::any_of(meters, &MeterEntry::available))
       why = why_no_joules({systems[s]});
-    else if (std::ranges::any_of(meters, [](const MeterEntry& meter) { return meter.reason == "permission"; }))
+    else if (std::ranges::any_of(meters, [](const MeterEntry& meter) { return meter.why() == Reason::permission; }))
       why = "this user may not read the power meters of the machine";
     else
       why = "this machine offers no power meter";
@@ -211,7 +211,7 @@ std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems) {
     std::vector<std::string> names;
     for (const std::size_t s : places) names.push_back(systems[s].name);
     const std::string of = systems.size() > 1 ? " on " + text::join(names, ", ") : "";
-    Words words(fmt::format("Energy was not measured{}: {}.", of, why), "note");
+    Words words(fmt::format("Energy was not measured{}: {}.", of, why), Look::note);
     for (const std::size_t s : places) {
       const auto add = [&](const std::string& reason) {
         const std::string line = whose(systems, systems[s]) + reason;

@@ -74,12 +74,12 @@ std::optional<Estimate> speed_of(const Record& record) {
   return record.summary.to_target ? record.summary.to_target->time_s : std::nullopt;
 }
 
-Words number(std::string words) { return {std::move(words), "number"}; }
+Words number(std::string words) { return {std::move(words), Look::number}; }
 
 Words status_words(const Record& record) {
   const char* status = to_string(record.verdict.status);
-  if (is_valid(record)) return {status, record.verdict.flags.empty() ? "good" : "note"};
-  return {status, record.verdict.status == Status::unsupported ? "quiet" : "bad"};
+  if (is_valid(record)) return {status, record.verdict.flags.empty() ? Look::good : Look::note};
+  return {status, record.verdict.status == Status::unsupported ? Look::quiet : Look::bad};
 }
 
 std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
@@ -95,7 +95,7 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
 Words no_joules(const std::vector<HtmlSystem>& systems) {
   return {all_lack_energy(systems) ? "Energy was not measured; the top of the page says why."
                                    : "Absent: " + why_no_joules(systems) + ".",
-          "quiet"};
+          Look::quiet};
 }
 
 namespace {
@@ -136,7 +136,7 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
     }
     datum.text = place.id + ": " + said;
     chart.categories.push_back(place.name);
-    chart.table.rows.push_back({place.words(), e ? number(si(e->value, unit)) : Words{said, "quiet"},
+    chart.table.rows.push_back({place.words(), e ? number(si(e->value, unit)) : Words{said, Look::quiet},
                                 e ? number(interval_words(e->low, e->high, unit)) : Words{""}, status_words(record)});
     chart.sets[0].data.push_back(std::move(datum));
   }
@@ -193,7 +193,7 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
       table.rows.push_back(std::move(row));
     }
     if (records.empty())
-      section.say("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", "quiet");
+      section.say("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", Look::quiet);
     section.add(std::move(table));
   }
   return section;

@@ -102,7 +102,7 @@ std::string add_projection(Chart& chart, const Family& family, int color) {
                               number(fmt::format("{:.0f}", 2 * largest)),
                               number(si(end)),
                               number(significant(100 * end / ideal) + " %"),
-                              {"projected, not measured", "note"}});
+                              {"projected, not measured", Look::note}});
   return fmt::format("{}: projected, not measured, by time per sample = {} + {} / ranks, {}; it has no interval.",
                      family.name, duration(fit.fixed_s), duration(fit.shared_s),
                      fit.counts < 3 ? "fitted to two numbers of ranks, so the fit cannot be checked"
@@ -144,7 +144,7 @@ void add_speed(Section& section, const Group& group, const std::vector<Family>& 
     formulas.push_back(add_projection(chart, family, color++));
   }
   section.blocks.emplace_back(std::move(chart));
-  for (const std::string& formula : formulas) section.say(formula, "note");
+  for (const std::string& formula : formulas) section.say(formula, Look::note);
   section.blocks.emplace_back(std::move(efficiency));
 }
 
@@ -185,7 +185,7 @@ void add_communication(Section& section, const Group& group, const std::vector<F
     if (!set.data.empty()) chart.sets.push_back(std::move(set)), shares.sets.push_back(std::move(part));
   }
   if (chart.sets.empty())
-    section.say(group.name + ": communication was not timed, so there is no curve.", "quiet");
+    section.say(group.name + ": communication was not timed, so there is no curve.", Look::quiet);
   else
     section.blocks.emplace_back(std::move(chart)), section.blocks.emplace_back(std::move(shares));
 }

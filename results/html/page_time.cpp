@@ -138,7 +138,7 @@ Chart target_chart(const Group& group) {
       const auto passage = first_passage(*place.record->target, *trial.target_run);
       const Evaluation* reached = passage ? &trial.target_run->evaluations[*passage] : nullptr;
       chart.table.rows.push_back({place.words(), number(std::to_string(trial.target_run->seed)),
-                                  reached ? number(duration(reached->time_s)) : Words{"never", "bad"},
+                                  reached ? number(duration(reached->time_s)) : Words{"never", Look::bad},
                                   number(reached ? std::to_string(reached->step) : ""),
                                   number(set.data.empty() ? "none" : significant(set.data.back().y, 4))});
       if (!set.data.empty() && lines++ < 3 * most_lines)
@@ -283,7 +283,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
     if (Chart operators = operators_chart(group); !operators.categories.empty())
       section.blocks.emplace_back(std::move(operators));
     else
-      section.say(group.name + ": no step was profiled by operators.", "quiet");
+      section.say(group.name + ": no step was profiled by operators.", Look::quiet);
   }
   section.say_if_empty("No phases were timed: nothing ran, or this is a metered command.");
   return section;
@@ -313,11 +313,12 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
         choice.options.emplace_back(name, std::move(charts));
     }
   if (all > most_options)
-    section.say(fmt::format("The first {} of {} points can be chosen.", most_options, all), "note");
+    section.say(fmt::format("The first {} of {} points can be chosen.", most_options, all), Look::note);
   if (choice.options.empty()) {
     section.lead.clear(), section.absent = true;
-    section.blocks.emplace_back(
-        all_lack_energy(systems) ? no_joules(systems) : Words("No meter or sensor recorded a time series.", "quiet"));
+    section.blocks.emplace_back(all_lack_energy(systems)
+                                    ? no_joules(systems)
+                                    : Words("No meter or sensor recorded a time series.", Look::quiet));
   } else {
     section.blocks.emplace_back(std::move(choice));
   }

@@ -44,8 +44,8 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
       const double n = static_cast<double>(std::max<std::size_t>(line.read, 1));
       const bool added = counted && line.read > 0;
       table.rows.push_back({ids[r], host, domain, to_string(scope), to_string(method),
-                            added ? Words{"yes", "good"} : Words{line.read > 0 ? "no" : "absent", "quiet"},
-                            line.read > 0 ? number(si(line.joules / n, "J")) : Words{"absent", "quiet"},
+                            added ? Words{"yes", Look::good} : Words{line.read > 0 ? "no" : "absent", Look::quiet},
+                            line.read > 0 ? number(si(line.joules / n, "J")) : Words{"absent", Look::quiet},
                             number(line.read > 0 ? si(line.uncertainty / n, "J") : ""),
                             number(line.seconds > 0 ? si(line.joules / line.seconds, "W") : ""),
                             why.empty() && !added ? "not counted" : why});
@@ -66,12 +66,13 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
                  {"Meter", "Host", "Scope", "Method", "State", "Reason or details"});
     for (const MeterEntry& m : report.context.meters)
       meters.rows.push_back({m.domain, m.host, to_string(m.scope), to_string(m.method),
-                             !m.available ? Words{"not available", "bad"}
-                             : m.counted  ? Words{"counted", "good"}
-                                          : Words{"not counted", "quiet"},
+                             !m.available ? Words{"not available", Look::bad}
+                             : m.counted  ? Words{"counted", Look::good}
+                                          : Words{"not counted", Look::quiet},
                              m.reason + (m.detail.empty() ? "" : (m.reason.empty() ? "" : ": ") + m.detail)});
     if (meters.rows.empty())
-      section.say(whose(systems, systems[s]) + "no meter was searched for, or the report does not say so.", "quiet");
+      section.say(whose(systems, systems[s]) + "no meter was searched for, or the report does not say so.",
+                  Look::quiet);
     section.add(std::move(meters));
     Table rows = ledger(systems[s], names[s], whose(systems, systems[s]) + "Readings");
     rows.folded = rows.rows.size() > 12;
@@ -79,7 +80,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
     Table idle(whose(systems, systems[s]) + "Idle power", {"When", "Meter", "Host", "Power", "Why absent"}, true);
     for (const IdleRow& row : report.context.idle_power)
       idle.rows.push_back({row.when + " all points", row.domain, row.host,
-                           row.power_w ? number(si(*row.power_w, "W")) : Words{"absent", "quiet"}, row.reason});
+                           row.power_w ? number(si(*row.power_w, "W")) : Words{"absent", Look::quiet}, row.reason});
     section.add(std::move(idle));
   }
   return section;
@@ -110,7 +111,7 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
   section.add(std::move(reasons)), section.add(std::move(flags));
   if (section.blocks.empty())
     section.say(all.empty() ? "No points were run." : "Every point counts, and none has a flag.",
-                all.empty() ? "quiet" : "good");
+                all.empty() ? Look::quiet : Look::good);
   return section;
 }
 
@@ -119,10 +120,10 @@ Section rules_section(const std::vector<HtmlSystem>& systems) {
   for (std::size_t s = 0; s < systems.size(); ++s) {
     Table table(whose(systems, systems[s]) + "Rules", {"Rule", "State", "Requirement", "Finding"});
     for (const RunRuleCheck& check : check_run_rules(systems[s].report)) {
-      const char* look = check.state == RunRuleState::kept            ? "good"
-                         : check.state == RunRuleState::broken        ? "bad"
-                         : check.state == RunRuleState::not_checkable ? "note"
-                                                                      : "quiet";
+      const Look look = check.state == RunRuleState::kept            ? Look::good
+                        : check.state == RunRuleState::broken        ? Look::bad
+                        : check.state == RunRuleState::not_checkable ? Look::note
+                                                                     : Look::quiet;
       table.rows.push_back(
           {check.rule->id, {to_string(check.state), look}, text::sentence(check.rule->asks), finding_sentence(check)});
     }
@@ -142,7 +143,8 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
     };
     const Program& p = report.program;
     if (p.name.empty())
-      section.say(whose(systems, systems[s]) + "an unfinished run: context and plan are not in its records.", "note");
+      section.say(whose(systems, systems[s]) + "an unfinished run: context and plan are not in its records.",
+                  Look::note);
     line("program", p.name.empty() ? "" : fmt::format("{} {} ({})", p.name, p.version, p.git_commit));
     line("suite", suite_words(report.plan));
     line("plan", report.plan.canonical_json.empty() ? "" : "SHA-256 " + sha256_hex(report.plan.canonical_json));
@@ -169,7 +171,7 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
     if (!report.plan.canonical_json.empty()) more.rows.push_back({"plan", report.plan.canonical_json});
     section.add(std::move(table)), section.add(std::move(more));
   }
-  if (section.blocks.empty()) section.say("The reports do not say where they are from.", "note");
+  if (section.blocks.empty()) section.say("The reports do not say where they are from.", Look::note);
   return section;
 }
 

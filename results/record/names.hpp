@@ -57,6 +57,56 @@ enum class Method { none, counter, integrated_power, estimate };
 template <>
 inline constexpr std::array name_list<Method> = {"", "counter", "integrated_power", "estimate"};
 
+/// What logic asks of the reason of a reading or a meter (EnergyRow, MeterEntry); reports have other reasons, too.
+enum class Reason {
+  contained,    ///< another row covers the same joules as a part of its own
+  duplicate,    ///< another row covers the same joules
+  not_visible,  ///< of a GPU that no rank of the job may use
+  shared,       ///< counted, but may include the joules of other jobs
+  permission,   ///< this user may not read it
+  implausible,  ///< above 1.5 x the maximum power of its part
+  wrapped,      ///< may have wrapped undetected
+  reset,        ///< the counter was set to another value
+  stalled,      ///< the counter was not updated
+  too_short,    ///< the window was shorter than an update period
+  not_updated,  ///< the sensor showed no joule in the window
+  lost,         ///< the sensor did not answer for the whole window
+  gap,          ///< likewise its series
+  not_covered,  ///< likewise
+};
+template <>
+inline constexpr std::array name_list<Reason> = {"contained",   "duplicate", "not_visible", "shared",     "permission",
+                                                 "implausible", "wrapped",   "reset",       "stalled",    "too_short",
+                                                 "not_updated", "lost",      "gap",         "not_covered"};
+
+/// What trained. Reports may name other kinds.
+enum class DeviceKind {
+  reference,
+  cpu,
+  cuda,
+  command,  ///< nothing of ours: a metered command
+};
+template <>
+inline constexpr std::array name_list<DeviceKind> = {"reference", "cpu", "cuda", "command"};
+
+/// The quantities of series and counters (SeriesRow, CounterRow) that logic asks for; there are others.
+enum class Quantity { power, thermal_events, power_cap_seconds, ecc_errors, xid_errors };
+template <>
+inline constexpr std::array name_list<Quantity> = {"power_w", "throttle_thermal_events", "throttle_power_cap_s",
+                                                   "ecc_errors", "xid_errors"};
+
+/// How the trials of a figure were combined.
+enum class Statistic {
+  none,
+  single,  ///< one trial
+  mean,
+  olympic_mean,  ///< without the best and the worst: of older reports
+  median,
+  derived,  ///< from other figures
+};
+template <>
+inline constexpr std::array name_list<Statistic> = {"", "single", "mean", "olympic_mean", "median", "derived"};
+
 /// What runs to a target are measured by.
 enum class TargetMetric {
   excess_loss,  ///< held-out loss less the target's floor, nats a token

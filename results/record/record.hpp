@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Workload {
   std::uint64_t seed = 0;
   std::int64_t parameters = 0;
   std::string hash;                ///< SHA-256 of what makes two points comparable
+  std::optional<DeviceKind> known_device() const { return named<DeviceKind>(device); }
 };
 
 /// A number in the unit of its setting's key, or a name ("performance" of cpu_governor).
@@ -77,18 +79,22 @@ struct EnergyRow {
   std::string reason;
   std::optional<std::string>
       detail{};  ///< for people: what was wrong with this window; absent if its meter's entry says all
+  std::optional<Reason> why() const { return named<Reason>(reason); }
 };
 
-/// One quantity of one device along a window, in order of time. Its name has the unit ("power_w", "sm_clock_mhz").
+/// One quantity of one device along a window, in order of time. Its name has the unit: one of Quantity, or another
+/// ("sm_clock_mhz").
 /// Each entry summarises consecutive samples; long series are thinned and keep their minima and maxima.
 struct SeriesRow {
   std::string host, domain, quantity;
   std::vector<double> time_s, minimum, mean, maximum;   ///< time: of a stretch's first sample, from the window's start
+  bool is(Quantity of) const { return quantity == to_string(of); }
 };
 /// How far a counter moved along a window: "throttle_thermal_s", "ecc_errors".
 struct CounterRow {
   std::string host, domain, quantity;
   double change = 0;
+  bool is(Quantity of) const { return quantity == to_string(of); }
 };
 
 /// A knob that did not read as it should along a window: another program has set it.
@@ -153,7 +159,7 @@ struct Trial {
 struct Estimate {
   double value = 0;
   std::optional<double> low, high;
-  std::string statistic;  ///< "mean", "single", "median", "derived"; of older reports "olympic_mean"
+  Statistic statistic = Statistic::none;
   int count = 0;
 };
 
@@ -326,8 +332,10 @@ inline std::vector<std::string> flag_names(const Record& record) {
   for (const FlagName& flag : record.verdict.flags) names.push_back(flag.name);
   return names;
 }
+/// The suite of a report of a metered command.
+inline constexpr std::string_view command_suite = "command";
 /// Whether it is a metered command's, of which nothing but time, joules and what it said of its samples is known.
-inline bool is_command(const Record& record) { return record.workload.device == "command"; }
+inline bool is_command(const Record& record) { return record.workload.known_device() == DeviceKind::command; }
 /// Whether anything was measured; what did not run has reasons in the place of figures.
 inline bool has_run(const Record& record) { return !record.trials.empty(); }
 
@@ -355,6 +363,7 @@ struct DeviceEntry {
   std::vector<std::string> libraries;
   /// of the device; absent for CPUs, and in reports from before it was recorded
   std::optional<std::uint64_t> memory_bytes{};
+  std::optional<DeviceKind> known_kind() const { return named<DeviceKind>(kind); }
 };
 struct MeterEntry {
   std::string host, domain, reason, detail;
@@ -362,6 +371,7 @@ struct MeterEntry {
   Method method = Method::none;
   bool available = false, counted = false;
   std::optional<double> update_period_s;
+  std::optional<Reason> why() const { return named<Reason>(reason); }
 };
 /// Power with nothing of ours running.
 struct IdleRow {

@@ -55,11 +55,12 @@ bool counts(const Meters& meters, const std::string& host, Matches matches) {
 /// counts, or of another die or mirror of the same package; other packages of its own source never cover it.
 std::string why_not_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters) {
   const auto& [host, domain] = sensor;
-  if (reason == "not_visible" && !is_gpu(domain)) return "only a GPU may be another job's";
+  const std::optional<Reason> known = named<Reason>(reason);
+  if (known == Reason::not_visible && !is_gpu(domain)) return "only a GPU may be another job's";
   const std::string package = package_of(domain);
   if (package.empty()) return {};
-  if (reason == "contained") return "a package is counted beside the node that holds it";
-  if (reason == "duplicate" && !counts(meters, host, [&](const MeterEntry& m) {
+  if (known == Reason::contained) return "a package is counted beside the node that holds it";
+  if (known == Reason::duplicate && !counts(meters, host, [&](const MeterEntry& m) {
         return m.scope == Scope::package && (source_of(m.domain) != source_of(domain) ||
                                              package_of("rapl:" + id_of(m.domain)) == package);
       }))
@@ -130,7 +131,8 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
   // the duplicate "node", and has no meters.
   for (const std::string& host : hosts)
     if (!with_rows.contains(host) && !with_rows.empty() && std::ranges::any_of(meters, [&](const auto& one) {
-          return one.first.first == host && (one.first.second != whole_machine || one.second->reason != "duplicate");
+          return one.first.first == host &&
+                 (one.first.second != whole_machine || one.second->why() != Reason::duplicate);
         }))
       found.broken("meter_row_missing", at + "/energy", "has no row of the host " + host + ", whose meters are listed");
   for (const auto& [sensor, meter] : meters) {
@@ -141,8 +143,8 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
       continue;
     }
     const EnergyRow& row = trial.energy[known->second];
-    if (!row.counted && (row.reason.empty() || row.reason == "contained" || row.reason == "duplicate" ||
-                         (row.reason == "not_visible" && !is_part)))
+    if (!row.counted && (row.reason.empty() || row.why() == Reason::contained || row.why() == Reason::duplicate ||
+                         (row.why() == Reason::not_visible && !is_part)))
       found.broken("meter_row_left_out", at + "/energy/" + std::to_string(known->second) + "/counted",
                    "is false for a meter that the run counts");
   }
@@ -153,14 +155,14 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     const bool is_of_sensor = row.energy_j || (row.counted && row.scope != Scope::none);
     // Meters that are opened anew for some of the ranks may cover each other otherwise.
     if (!row.counted && (meter == meters.end() || row.reason != meter->second->reason) &&
-        (row.reason == "not_visible" || !is_part))
+        (row.why() == Reason::not_visible || !is_part))
       check_left_out(sensor, row.reason, meters, place + "/reason", found);
     if (meter == meters.end()) {
       if (is_of_sensor)
         found.broken("meter_unknown", place + "/domain", name_of(sensor) + " is not among the meters of the run");
       continue;
     }
-    if (!meter->second->available && row.energy_j && !(is_part && meter->second->reason == "not_visible"))
+    if (!meter->second->available && row.energy_j && !(is_part && meter->second->why() == Reason::not_visible))
       found.broken("meter_unavailable", place + "/energy_j",
                    "is given, and by its entry among the meters " + name_of(sensor) + " was not available (" +
                        meter->second->reason + ")");
@@ -205,7 +207,7 @@ void check_gpus(const RecordedLaunch& launch, const Meters& meters, Findings& fo
   const auto is_of_gpu = [](const MeterEntry& m) { return source_of(m.domain) == "gpu"; };
   for (const DeviceEntry& device : launch.context->devices) {
     const bool is_instance = device.uuid.starts_with("MIG-");  // whose joules are its GPU's
-    if ((device.kind != "cuda" && !device.uuid.starts_with("GPU-")) || is_instance ||
+    if ((device.known_kind() != DeviceKind::cuda && !device.uuid.starts_with("GPU-")) || is_instance ||
         !counts(meters, device.host, is_of_gpu))
       continue;
     const auto is_same = [&](const MeterEntry& m) { return is_of_gpu(m) && id_of(m.domain) == device.uuid; };

@@ -209,7 +209,8 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
   if (plan.value("kit", Json()) != (kit ? Json(kit->sha256) : Json()))
     found.broken("plan_differs", "/plan/kit", "is not that of canonical_json");
   if (std::ranges::any_of(report.records, is_command) &&
-      (report.plan.suite != "command" || report.records.size() != 1 || !report.records[0].id.starts_with("command/")))
+      (report.plan.suite != command_suite || report.records.size() != 1 ||
+       !report.records[0].id.starts_with("command/")))
     found.broken("plan_differs", "/records", "hold a metered command, which is a report of its own and has no plan");
   const bool is_search = plan.contains("search");
   if (report.search && !is_search) found.broken("plan_differs", "/search", "is not in the plan");

@@ -22,7 +22,7 @@ bool has_own_reading(const std::string& domain) { return is_kind(domain, "nvml")
 /// Of a file, whose joules come late and many at once, power is only near the joules, too.
 bool is_of_joules(const std::string& domain) { return !has_own_reading(domain) && domain != "external"; }
 
-bool is_power(const SeriesRow& series) { return series.quantity == "power_w"; }
+bool is_power(const SeriesRow& series) { return series.is(Quantity::power); }
 
 /// What no run writes; empty: nothing is wrong.
 std::string fault_of(const SeriesRow& series, double window_s) {

@@ -66,7 +66,7 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
   if (trial.samples_s && (!trial.samples || *trial.samples_s > trial.window_s * time_slack))
     found.broken("samples_s", at + "/samples_s",
                  trial.samples ? "is longer than the window" : "is given although samples is absent");
-  const bool shown = workload.device != "command";  // a metered command shows neither
+  const bool shown = workload.known_device() != DeviceKind::command;  // a metered command shows neither
   if (shown && (trial.samples || trial.samples_s))
     found.broken("samples_s", at + (trial.samples ? "/samples" : "/samples_s"),
                  "is given for training, whose samples are steps x global batch");

@@ -12,7 +12,7 @@ import sys
 root = pathlib.Path(sys.argv[1])
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.S)
 LITERAL = re.compile(r'"([^"\n]*)"')
-OTHER_WORDS = {"reason", "device", "kind"}  # reasons of energy rows, kinds of device: "implausible", "reference"
+OTHER_WORDS = {"reason", "device", "kind"}  # in bench/: of power/ and models/, which do not know the names of results/
 
 
 def sources(room, *endings):
@@ -20,10 +20,11 @@ def sources(room, *endings):
 
 
 figures = set()
+devices = set()  # bench/ has these from models/, too
 names = set(re.findall(r'TRAINWATT_FLAG\(\w+, "(\w+)"', (root / "results/record/flags.def").read_text(encoding="utf-8")))
 for header in sources("results", ".hpp"):
     for kind, listed in re.findall(r"name_list<(\w+)>\s*=\s*\{(.*?)\}", header.read_text(encoding="utf-8"), re.S):
-        names.update(filter(None, LITERAL.findall(listed)))
+        (devices if kind == "DeviceKind" else names).update(filter(None, LITERAL.findall(listed)))
         if kind == "FigureKind":
             figures.update(LITERAL.findall(listed))
 if len(names) < 50:
@@ -35,7 +36,8 @@ for path in sources("results", ".cpp", ".hpp") + sources("bench", ".cpp", ".hpp"
     for found in COMPARED.finditer(text):
         beside, right, left, part = found.groups()
         literal = right or left
-        is_name = literal in names and beside not in OTHER_WORDS
+        in_bench = path.relative_to(root).parts[0] == "bench"
+        is_name = literal in (names if in_bench else names | devices) and not (in_bench and beside in OTHER_WORDS)
         is_part = part and (part in names or any(name.startswith(part) or name.endswith(part) for name in figures))
         if is_name or is_part:
             problems.append(f"{path.relative_to(root)}: compares with the name \"{literal or part}\"")

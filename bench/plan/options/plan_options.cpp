@@ -271,7 +271,7 @@ void check_plan_options(const PlanOptions& options) {
     check_target(options, settings);
   }
   // A config is not read here: seeds may be of its runs to a target, a slowdown of its search.
-  if (!options.config.empty()) settings.target.emplace(), settings.search = SearchRequest{.merit = "energy"};
+  if (!options.config.empty()) settings.target.emplace(), settings.search = SearchRequest{};
   take_over(options.given, settings);
 }
 

@@ -37,7 +37,7 @@ struct TargetRequest {
 
 /// Looking for the best setting with few of the grid's points, instead of measuring them all.
 struct SearchRequest {
-  std::string merit;                     ///< "energy", "edp", "cost" (results/selection/search.hpp)
+  results::SearchMerit merit = results::SearchMerit::energy;
   double max_slowdown = 0.05;            ///< share of the speed at the found settings
   double hour_price = 0, kwh_price = 0;  ///< for "cost"
 };

@@ -246,8 +246,12 @@ RunOption search() {
                             fmt::join(merits, ", ")),
                 one_of(merits));
   option.renames = Renames::if_given, option.excludes = {"target"};
-  option.set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; };
-  option.value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); };
+  option.set = [](RunSettings& to, const OptionValue& v) {
+    to.search = {.merit = *results::named<results::SearchMerit>(std::get<std::string>(v))};
+  };
+  option.value = [](const RunSettings& of) {
+    return of.search ? OptionValue(std::string(to_string(of.search->merit))) : OptionValue();
+  };
   return option;
 }
 

@@ -69,7 +69,7 @@ void say_first(const std::string& path, const std::vector<std::string>& lines, b
 void check_network(const results::Record& record, const std::string& layers, const std::string& at,
                    results::Validation& found) {
   const results::Workload& w = record.workload;
-  if (w.device == "command") return;  // not one of ours
+  if (w.known_device() == results::DeviceKind::command) return;  // not one of ours
   models::NetworkDescription network;
   try {
     network = is_name_of_layers(w.model) ? recorded_network(w.model, layers) : models::find_network(w.model);

@@ -48,7 +48,7 @@ std::vector<results::MeterEntry> EnergyWindow::entries() {
     results::MeterEntry entry;
     entry.host = machines_.host();
     entry.domain = "node";
-    entry.reason = "duplicate";
+    entry.reason = to_string(results::Reason::duplicate);
     entry.detail = "same machine as rank " + std::to_string(machines_.reader()) + ", which reads its meters";
     mine.meters.push_back(std::move(entry));
   }

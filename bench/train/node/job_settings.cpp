@@ -72,7 +72,7 @@ std::vector<power::KnobFinding> choose(std::vector<power::KnobFinding> found, co
       power::KnobFinding& hidden = found.emplace_back();
       hidden.kind = kind;
       hidden.domain = "nvml";
-      hidden.reason = "not_visible";
+      hidden.reason = to_string(results::Reason::not_visible);
       hidden.detail = "CUDA_VISIBLE_DEVICES hides all GPUs from all ranks";
     }
   return found;

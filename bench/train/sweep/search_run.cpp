@@ -22,8 +22,7 @@ class Searching {
   Searching(comm::Job& job, const RunPlan& plan, const SearchSpace& space, const MeasurePoint& measure)
       : job_(job), plan_(plan), space_(space), measure_(measure) {
     const SearchRequest& search = *plan.search;
-    goal_ = {*results::named<results::SearchMerit>(search.merit), search.max_slowdown, search.hour_price,
-             search.kwh_price};
+    goal_ = {search.merit, search.max_slowdown, search.hour_price, search.kwh_price};
     outcome_.workload = plan.points[space.found].id;
     outcome_.merit = goal_.merit;
     outcome_.max_slowdown = search.max_slowdown;

@@ -133,7 +133,7 @@ RunPlan search_plan(const char* kind_values = "600:1980:15") {
   Request request;
   request.axes.emplace_back().model = {"resnet-tiny"};
   request.axes.front().setting = {{KnobKind::gpu_clock, {kind_values}}};
-  request.search = SearchRequest{"energy", 0.05, 0, 0};
+  request.search = SearchRequest{results::SearchMerit::energy, 0.05, 0, 0};
   return make_plan(request, 1, "cuda");
 }
 

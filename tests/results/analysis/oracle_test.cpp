@@ -31,7 +31,7 @@ double bootstrap_tolerance(double deviation) {
 
 void check_estimate(const Values& values, const Json& said) {
   const Estimate e = estimate(values, IntervalRule::olympic_bootstrap);  // which is Student's below 10 values
-  EXPECT_EQ(e.statistic, values.size() < 10 ? "mean" : "olympic_mean");
+  EXPECT_EQ(e.statistic, values.size() < 10 ? Statistic::mean : Statistic::olympic_mean);
   EXPECT_EQ(e.count, static_cast<int>(values.size()));
   expect_same(e.value, said["value"]);
   const double tolerance = said.contains("bootstrap_sd") ? bootstrap_tolerance(said["bootstrap_sd"]) : 1e-11;

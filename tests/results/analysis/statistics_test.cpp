@@ -50,7 +50,7 @@ TEST(Statistics, Slope) {
 TEST(Statistics, FewerThanThreeHaveNoInterval) {
   const Estimate one = estimate(std::vector<double>{3});
   EXPECT_EQ(one.value, 3);
-  EXPECT_EQ(one.statistic, "single");
+  EXPECT_EQ(one.statistic, Statistic::single);
   EXPECT_FALSE(one.low || one.high);
   const Estimate two = estimate(std::vector<double>{3, 5});
   EXPECT_EQ(two.value, 4);
@@ -63,7 +63,7 @@ TEST(Statistics, StudentInterval) {
   // 11 ± 4.302652730 · 1/sqrt(3), Student's t as tabulated
   const Estimate three = estimate(std::vector<double>{10, 12, 11});
   EXPECT_EQ(three.value, 11);
-  EXPECT_EQ(three.statistic, "mean");
+  EXPECT_EQ(three.statistic, Statistic::mean);
   EXPECT_NEAR(*three.low, 8.515862288, 1e-8);
   EXPECT_NEAR(*three.high, 13.484137712, 1e-8);
   // 5 ± 2.306004135 · sqrt(7.5)/3
@@ -100,7 +100,7 @@ TEST(Statistics, StudentOfTenAndMore) {
   // 4.5 with the deviation sqrt(55/6) of 0 … 9; t of 9 degrees of freedom as tabulated
   const Estimate ten = estimate(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   EXPECT_DOUBLE_EQ(ten.value, 4.5);
-  EXPECT_EQ(ten.statistic, "mean");
+  EXPECT_EQ(ten.statistic, Statistic::mean);
   EXPECT_NEAR(*ten.high - ten.value, 2.262157162740992 * std::sqrt(55.0 / 6 / 10), 1e-9);
   EXPECT_NEAR(ten.value - *ten.low, *ten.high - ten.value, 1e-12);
   const Estimate equal = estimate(std::vector<double>(12, 2.0));  // a point
@@ -114,7 +114,7 @@ TEST(Statistics, OlderProgramsLeftOutTheBestAndTheWorstOfTen) {
   const std::vector<double> v = {100, 1, 2, 3, 4, 5, 6, 7, 8, -50};
   const Estimate e = estimate(v, IntervalRule::olympic_bootstrap), again = estimate(v, IntervalRule::olympic_bootstrap);
   EXPECT_DOUBLE_EQ(e.value, 4.5);
-  EXPECT_EQ(e.statistic, "olympic_mean");
+  EXPECT_EQ(e.statistic, Statistic::olympic_mean);
   EXPECT_LT(*e.low, e.value);
   EXPECT_GT(*e.high, e.value);
   EXPECT_EQ(*e.low, *again.low);
@@ -261,7 +261,7 @@ TEST(Estimate, OfWhatIsPaidIsAtTheMeanRates) {
   const std::vector<Paid> hours = {{6, {1, 2, 3}}};
   const Estimate e = estimate_of_paid(hours, 0);
   EXPECT_DOUBLE_EQ(e.value, 3);
-  EXPECT_EQ(e.statistic, "mean");
+  EXPECT_EQ(e.statistic, Statistic::mean);
   const double half = 4.302652729696142 * 0.5 / std::sqrt(3.0);  // t × the rates' relative standard error
   EXPECT_DOUBLE_EQ(*e.low, 3 * std::exp(-half));
   EXPECT_DOUBLE_EQ(*e.high, 3 * std::exp(half));
@@ -279,7 +279,7 @@ TEST(Estimate, OfWhatIsPaidIsAtTheMeanRates) {
   const std::vector<Paid> ten = {{6, {1, 2, 3, 2, 2, 2, 2, 2, 2, 2}}};
   const Estimate of_ten = estimate_of_paid(ten, 0);
   EXPECT_DOUBLE_EQ(of_ten.value, 3);
-  EXPECT_EQ(of_ten.statistic, "mean");
+  EXPECT_EQ(of_ten.statistic, Statistic::mean);
   EXPECT_NEAR(std::log(*of_ten.high / 3), 2.262157162740992 * std::sqrt(2 * 0.25 / 9 / 10), 1e-9);
 }
 
@@ -289,7 +289,7 @@ TEST(Estimate, NoValueIsDropped) {
   EXPECT_EQ(estimate(values, IntervalRule::olympic_bootstrap).value, 1);
   const Estimate all = estimate_of_all(values, IntervalRule::olympic_bootstrap);
   EXPECT_EQ(all.value, 2);
-  EXPECT_EQ(all.statistic, "mean");
+  EXPECT_EQ(all.statistic, Statistic::mean);
   EXPECT_EQ(all.count, 11);
   EXPECT_LT(*all.low, 2);
   EXPECT_GT(*all.high, 3) << "the worst is in some resamples more than once";

@@ -104,8 +104,8 @@ TEST(ToTarget, NoRunTakesLessThanNothing) {
 TEST(ToTarget, OfManySeedsTheSlowestCountsToo) {
   const Record record = reached_at({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 60});
   EXPECT_NEAR(record.summary.to_target->steps->value, (11 * 100 + 600) / 12.0, 1e-9);
-  EXPECT_EQ(record.summary.to_target->steps->statistic, "mean");
-  EXPECT_EQ(record.summary.energy_j.at(Scope::package)->statistic, "mean");
+  EXPECT_EQ(record.summary.to_target->steps->statistic, Statistic::mean);
+  EXPECT_EQ(record.summary.energy_j.at(Scope::package)->statistic, Statistic::mean);
 }
 
 TEST(ToTarget, SpeedIsThatOfTrainingAndJoulesAreShownAlone) {

@@ -64,7 +64,7 @@ TEST(Award, ABrokenRuleComesBeforeWhoIsBetterInEachView) {
   EXPECT_EQ(json.at("not_an_award")[0].at("code"), "rule_broken");
   const page::Page page = page::build({{"a", systems[0].runs[0]}, {"b", systems[1].runs[0]}}, &c);
   ASSERT_GE(page.answer.size(), 2u);
-  EXPECT_EQ(page.answer[0].look, "bad");
+  EXPECT_EQ(page.answer[0].look, page::Look::bad);
   EXPECT_TRUE(page.answer[0].text.starts_with("Not an award: ")) << page.answer[0].text;
 }
 

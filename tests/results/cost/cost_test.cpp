@@ -68,7 +68,7 @@ TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
   EXPECT_NEAR(million.total->value, 7.5 * hours + hours * 1.2 * 0.3, 1e-9);
   EXPECT_NEAR(*million.co2_kg, hours * 1.2 * 0.3, 1e-9) << "300 g a kWh";
   EXPECT_NEAR(figure(r, "eflop").total->value, 1000 * million.total->value, 1e-6) << "1e9 FLOP a sample";
-  EXPECT_TRUE(std::ranges::none_of(r.figures, [](const CostFigure& f) { return f.per == "model"; }));
+  EXPECT_TRUE(std::ranges::none_of(r.figures, [](const CostFigure& f) { return f.per == CostPer::model; }));
 }
 
 TEST(Cost, OfATrainedModel) {
@@ -76,7 +76,7 @@ TEST(Cost, OfATrainedModel) {
   const RecordCost r = cost_of(report, "EUR", bought()).records.at(0);
   EXPECT_NEAR(figure(r, "model").total->value, 7.5 + 0.36, 1e-9) << "an hour";
   EXPECT_NEAR(*figure(r, "model").kwh, 1.2, 1e-9);
-  EXPECT_EQ(r.of, "model");
+  EXPECT_EQ(r.of, CostPer::model);
 }
 
 TEST(Cost, SwitchesAndStorageDrawTheirShare) {
@@ -181,10 +181,10 @@ TEST(Cost, PartsAreOfTheTrialsThatTheTotalIsOf) {
   summarise(record);
   const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
   for (const CostFigure& f : r.figures) {
-    ASSERT_EQ(f.total->statistic, "mean") << f.per;
-    EXPECT_NEAR(f.hours_part + f.electricity_part, f.total->value, 1e-12 * f.total->value) << f.per;
-    EXPECT_NEAR(f.electricity_part, *f.kwh * 0.3, 1e-12 * f.electricity_part) << f.per;
-    EXPECT_NEAR(*f.co2_kg, *f.kwh * 0.3, 1e-12) << f.per;
+    ASSERT_EQ(f.total->statistic, Statistic::mean) << to_string(f.per);
+    EXPECT_NEAR(f.hours_part + f.electricity_part, f.total->value, 1e-12 * f.total->value) << to_string(f.per);
+    EXPECT_NEAR(f.electricity_part, *f.kwh * 0.3, 1e-12 * f.electricity_part) << to_string(f.per);
+    EXPECT_NEAR(*f.co2_kg, *f.kwh * 0.3, 1e-12) << to_string(f.per);
   }
   EXPECT_NEAR(figure(r, "hour").hours_part, 7.5, 1e-9) << "an hour is an hour";
   PriceRow included = bought();

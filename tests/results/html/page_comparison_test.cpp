@@ -47,7 +47,7 @@ TEST(PageComparison, OneRunOfEachHasNoWinnerNoRingAndNoTick) {
     EXPECT_EQ(c.names_one(), !single);
     const page::Page page = page::build({{"A", systems[0].runs[0]}, {"B", systems[1].runs[0]}}, &c);
     int ticks = 0, rings = 0;
-    const auto look_at = [&](const page::Words& one) { ticks += one.look == "good"; };
+    const auto look_at = [&](const page::Words& one) { ticks += one.look == page::Look::good; };
     for (const page::Words& one : page.answer) look_at(one);
     for (const page::Words& one : page.caveats) look_at(one);
     for (const page::Section& one : page.sections)
@@ -81,9 +81,9 @@ TEST(PageComparison, AllSystemsAreInOneTableTheBestFirst) {
   std::string order;
   for (const auto& row : page.overview->rows) order += row.at(0).text;
   EXPECT_EQ(order, "S2S5S4S3S0S1");
-  EXPECT_EQ(page.overview->rows[0].at(1).look, "good");
-  EXPECT_EQ(page.overview->rows[4].at(1).look, "") << "the reference";
-  EXPECT_EQ(page.overview->rows[5].at(1).look, "bad");
+  EXPECT_EQ(page.overview->rows[0].at(1).look, page::Look::good);
+  EXPECT_EQ(page.overview->rows[4].at(1).look, page::Look::plain) << "the reference";
+  EXPECT_EQ(page.overview->rows[5].at(1).look, page::Look::bad);
 }
 
 /// Three systems in five runs each, at these speeds.
@@ -126,7 +126,7 @@ TEST(PageComparison, TheFirstSentenceSaysWhoIsBestOrThatItIsNotDecided) {
     EXPECT_NE(joined(page.grounds).find(c.answer[1]), std::string::npos);
     ASSERT_TRUE(page.overview);
     EXPECT_EQ(page.overview->rows.at(0).at(0).text, "B");
-    EXPECT_EQ(page.overview->rows.at(0).at(1).look, one.names_one ? "good" : "");
+    EXPECT_EQ(page.overview->rows.at(0).at(1).look, one.names_one ? page::Look::good : page::Look::plain);
     for (const std::string& text : {comparison_text(c, {}, {false, 400}), comparison_markdown(c)}) {
       EXPECT_NE(text.find(c.answer[0].substr(0, 30)), std::string::npos) << text;
       EXPECT_EQ(text.find(" = A"), std::string::npos) << text;
@@ -191,7 +191,7 @@ TEST(PageComparison, TheFirstScreenIsShortAndReadable) {
   EXPECT_TRUE(std::ranges::any_of(page.caveats, [&](const page::Words& one) {
     return is_run_once(one.text) || std::ranges::any_of(one.more, is_run_once);
   })) << joined(page.caveats);
-  EXPECT_TRUE(std::ranges::none_of(page.caveats, [](const page::Words& one) { return one.look == "small"; }));
+  EXPECT_TRUE(std::ranges::none_of(page.caveats, [](const page::Words& one) { return one.look == page::Look::small; }));
   EXPECT_NE(page.subtitle.find("\u00a0UTC"), std::string::npos) << page.subtitle;
   ASSERT_TRUE(page.overview);
   const std::string& cell = page.overview->rows.at(1).at(1).text;

@@ -224,7 +224,7 @@ TEST(PageFronts, APageOfNoAwardMarksNobody) {
       std::ptrdiff_t all = 0;
       for (const page::Table& table : tables)
         for (const std::vector<page::Words>& row : table.rows)
-          all += std::ranges::count(row, "good", &page::Words::look);
+          all += std::ranges::count(row, page::Look::good, &page::Words::look);
       return all;
     };
     for (const page::Section& one : page.sections)

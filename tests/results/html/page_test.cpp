@@ -470,10 +470,10 @@ TEST(Page, RunRulesStandWithWhatWasFound) {
     return *std::ranges::find_if(table.rows, [&](const auto& one) { return one[0].text == id; });
   };
   EXPECT_EQ(row("window")[1].text, "broken");
-  EXPECT_EQ(row("window")[1].look, "bad");
+  EXPECT_EQ(row("window")[1].look, page::Look::bad);
   EXPECT_TRUE(row("window")[2].text.starts_with("Windows last at least 60 s")) << row("window")[2].text;
   EXPECT_NE(row("window")[3].text.find(": a window is short, the shortest takes "), std::string::npos);
-  EXPECT_EQ(row("seeds")[1].look, "quiet");
+  EXPECT_EQ(row("seeds")[1].look, page::Look::quiet);
   EXPECT_EQ(row("energy")[1].text, "not checkable");
   EXPECT_EQ(row("energy")[3].text, "No meter answered.");
 }

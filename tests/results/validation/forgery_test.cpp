@@ -86,7 +86,7 @@ TEST(Forgery, WhatThisBuildAlwaysWritesMayNotBeAbsent) {
 TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
   Report report = large_report(12);
   summarise(report.records[0], IntervalRule::olympic_bootstrap);
-  ASSERT_EQ(report.records[0].summary.samples_per_s->statistic, "olympic_mean");
+  ASSERT_EQ(report.records[0].summary.samples_per_s->statistic, Statistic::olympic_mean);
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
   report = of_this_build(report);
   const Validation found = validate_report(to_json(report));

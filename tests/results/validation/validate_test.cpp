@@ -74,8 +74,8 @@ TEST(Validate, OlderReportsAreHeldAgainstTheRuleOfTheirIntervals) {
     record.trials.push_back(trial);
   }
   const auto faults_of = [&] { return validate_report(to_json(report)).violations.size(); };
-  for (const auto& [rule, statistic] :
-       {std::pair{IntervalRule::student, "mean"}, {IntervalRule::olympic_bootstrap, "olympic_mean"}}) {
+  for (const auto& [rule, statistic] : {std::pair{IntervalRule::student, Statistic::mean},
+                                        {IntervalRule::olympic_bootstrap, Statistic::olympic_mean}}) {
     summarise(record, rule);
     EXPECT_EQ(record.summary.samples_per_s->statistic, statistic);
     EXPECT_EQ(interval_rule(record.summary), rule);

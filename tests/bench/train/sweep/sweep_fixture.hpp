@@ -148,7 +148,7 @@ class Sweep : public testing::Test {
     request.axes.emplace_back().model = {"resnet-tiny"};
     request.axes.front().setting = {{power::KnobKind::gpu_clock, {clocks}}};
     request.measurement = measurement_;
-    request.search = bench::SearchRequest{"energy", max_slowdown, 0, 0};
+    request.search = bench::SearchRequest{results::SearchMerit::energy, max_slowdown, 0, 0};
     const bench::RunPlan plan =
         bench::make_plan(request, 1, "cuda");  // the steps go by the GPU's clock, whatever computes
     const std::unique_ptr<models::Device> device = models::create_device("cpu", models::DeviceOptions{0, 1});
