@@ -25,6 +25,11 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
 done
 if grep -q right.cpp "$work/output"; then echo "check_includes.sh blames right.cpp"; failures=$((failures + 1)); fi
 expect 1 'tw::Twice is defined in comm/one.hpp and power/two.hpp' python3 "$here/check_types.py" "$here/fixtures/types"
+for wrong in 'defines tw::power::lost, which power/header.hpp declares' 'defines tw::power::Meter::read, which' \
+  'defines tw::power::limit, which'; do
+  expect 1 "power/other/source.cpp: $wrong" python3 "$here/check_definitions.py" "$here/fixtures/definitions"
+done
+if grep -qE 'kept|inside|overload' "$work/output"; then echo "check_definitions.py blames what is right"; failures=$((failures + 1)); fi
 mkdir -p "$work/codes/bench"
 printf 'throw UsageError("never-listed", "text");\n' >"$work/codes/bench/one.cpp"
 printf '## Codes of errors and warnings\n| \x60never-thrown\x60 | a code |\n' >"$work/codes/bench/README.md"
