@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "models/compute/error.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/trainer_impl.hpp"
 #include "models/workspace_estimate.hpp"
 

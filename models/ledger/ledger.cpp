@@ -7,6 +7,7 @@
 #include "models/compute/device.hpp"
 #include "models/compute/host_stream.hpp"
 #include "models/data/synthetic_data.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/ledger/traffic.hpp"
 #include "models/network/executor.hpp"
 #include "models/network/parameters.hpp"

@@ -99,7 +99,7 @@ struct BlockRun {
   /// float32 (1). The last block overwrites it in backward, and a block in front that has a loss too adds its own. In
   /// forward for evaluation the first block with a loss overwrites it, and those behind add theirs.
   Tensor loss{};
-  Tensor correct{};               ///< int32 (1), written by the last block where targets are labels
+  Tensor correct{};                      ///< int32 (1), written by the last block where targets are labels
   const StepScalars* scalars = nullptr;  ///< device memory; where the loss is scaled: by its loss_scale
   bool backward_follows = true;          ///< false: evaluation, the last block's forward computes the loss only
   bool update_statistics = true;  ///< false: leave running statistics and scales alone (evaluation, recomputed forward)
@@ -158,10 +158,5 @@ class Block {
   /// be overwritten.
   virtual void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) = 0;
 };
-
-/// Builds the blocks of a described network for one micro-batch shape. seq_len is ignored for images.
-/// Throws Error{usage} for a batch, sequence or description that does not fit.
-std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, Precision precision,
-                                                 std::int64_t micro_batch, std::int64_t seq_len);
 
 }  // namespace tw::models

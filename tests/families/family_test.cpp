@@ -15,6 +15,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "models/catalog/families.hpp"
 #include "models/catalog/floors.hpp"
+#include "models/families/build_blocks.hpp"
 #include "tests/bench/plan/planned.hpp"
 #include "tests/families/mlp/description.hpp"
 #include "tests/models/support.hpp"

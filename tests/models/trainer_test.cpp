@@ -14,6 +14,7 @@
 
 #include "models/compute/error.hpp"
 #include "models/compute/formulas.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/optimizers/optimizer.hpp"
 #include "models/workspace_estimate.hpp"
 #include "tests/models/support.hpp"

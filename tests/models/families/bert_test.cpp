@@ -17,6 +17,7 @@
 #include "models/data/masked_source.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "models/export/step_export.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/network/parameters.hpp"
 #include "tests/models/support.hpp"
 

@@ -13,6 +13,7 @@
 #include "models/compute/error.hpp"
 #include "models/data/click_source.hpp"
 #include "models/export/step_export.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/network/parameters.hpp"
 #include "tests/models/support.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "models/compute/philox.hpp"
 #include "models/data/synthetic_data.hpp"
+#include "models/families/build_blocks.hpp"
 #include "models/network/parameters.hpp"
 #include "tests/models/support.hpp"
 
