@@ -3,19 +3,30 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 extern char** environ;
 
 namespace tw::power {
+
+Pipe open_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -42,18 +53,13 @@ struct Attributes {
   ~Attributes() { posix_spawnattr_destroy(&value); }
 };
 
-}  // namespace
-
-Pipe open_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
+std::array<std::pair<int, int>, 3> standard_files(const ProgramStart& start) {
+  return {{{start.input, STDIN_FILENO}, {start.output, STDOUT_FILENO}, {start.error, STDERR_FILENO}}};
 }
 
-pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start) {
+int spawn_program(pid_t& child, char* const* argv, const ProgramStart& start) {
   Actions actions;
-  for (const auto& [from, to] : {std::pair(start.input, STDIN_FILENO), std::pair(start.output, STDOUT_FILENO),
-                                 std::pair(start.error, STDERR_FILENO)})
+  for (const auto& [from, to] : standard_files(start))
     if (from >= 0) posix_spawn_file_actions_adddup2(&actions.value, from, to);
   if (start.closes_others) close_others(actions.value);
   Attributes attributes;
@@ -71,11 +77,57 @@ pid_t start_program(const std::vector<std::string>& words, const ProgramStart& s
     flags |= POSIX_SPAWN_SETPGROUP;
   }
   posix_spawnattr_setflags(&attributes.value, flags);
+  return posix_spawnp(&child, argv[0], &actions.value, &attributes.value, argv, environ);
+}
+
+/// Becomes the program, or returns an error number. Runs behind fork(), where other threads may have held locks: only
+/// async-signal-safe calls (signal-safety(7); execvp() of glibc allocates nothing).
+int become(char* const* argv, const ProgramStart& start, pid_t parent) {
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return errno;
+  if (getppid() != parent) _exit(128 + SIGTERM);  // it ended before the line above: no signal will come
+  for (const auto& [from, to] : standard_files(start))
+    if (from >= 0 && dup2(from, to) < 0) return errno;
+  if (start.leads_group && setpgid(0, 0) != 0) return errno;
+  struct sigaction to_default {};
+  to_default.sa_handler = SIG_DFL;
+  for (int signal = 1; start.default_signals && signal < NSIG; ++signal)
+    if (sigismember(&*start.default_signals, signal) == 1) sigaction(signal, &to_default, nullptr);
+  if (start.blocked_signals) sigprocmask(SIG_SETMASK, &*start.blocked_signals, nullptr);
+  execvp(argv[0], argv);
+  return errno;
+}
+
+/// posix_spawn() cannot bind a program to this process: the child itself has to ask for the signal, between fork and
+/// exec. Other programs are spawned, because fork() copies the page tables of a process that holds a large network.
+int fork_program(pid_t& child, char* const* argv, const ProgramStart& start) {
+  Pipe faults = open_pipe();  // closed by exec
+  const pid_t parent = getpid();
+  child = fork();
+  if (child < 0) return errno;
+  if (child == 0) {
+    const int fault = become(argv, start, parent);
+    [[maybe_unused]] const ssize_t written = write(faults.to.get(), &fault, sizeof fault);
+    _exit(127);
+  }
+  faults.to.close();
+  int fault = 0;
+  ssize_t got = 0;
+  do got = read(faults.from.get(), &fault, sizeof fault);
+  while (got < 0 && errno == EINTR);
+  if (got != sizeof fault) return 0;
+  waitpid(child, nullptr, 0);
+  return fault;
+}
+
+}  // namespace
+
+pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_t child = -1;
-  if (const int error = posix_spawnp(&child, argv[0], &actions.value, &attributes.value, argv.data(), environ))
+  if (const int error =
+          start.ends_with_this ? fork_program(child, argv.data(), start) : spawn_program(child, argv.data(), start))
     throw std::system_error(error, std::generic_category(), words.front());
   return child;
 }

@@ -19,16 +19,20 @@ struct Pipe {
 /// Throws std::system_error.
 Pipe open_pipe();
 
-/// What a started program has of this one. A descriptor of −1 is as here.
+/// How a program is started.
 struct ProgramStart {
-  int input = -1, output = -1, error = -1;  ///< that become its standard ones
-  bool closes_others = false;               ///< those above the standard ones that are not O_CLOEXEC
-  bool leads_group = false;                 ///< a process group of its own, which its pid names
-  std::optional<sigset_t> default_signals = {}, blocked_signals = {};  ///< absent: as here, but for handlers
+  int input = -1, output = -1, error = -1;  ///< descriptors of its standard files; −1: those of this process
+  bool closes_others = false;               ///< closes all other descriptors, also those without O_CLOEXEC
+  bool leads_group = false;                 ///< in a process group of its own, whose number is its pid
+  std::optional<sigset_t> default_signals = {}, blocked_signals = {};  ///< absent: as in this process, without handlers
+  /// It gets SIGTERM when the calling thread ends, even by SIGKILL or a crash (prctl(2), PR_SET_PDEATHSIG). Call it
+  /// from the main thread, with all signals blocked, and without closes_others. Linux sends no signal to what the
+  /// program itself starts, nor to a program that is set-user-ID or has capabilities of its file.
+  bool ends_with_this = false;
 };
 
-/// Its pid. The first word is looked up in PATH. Throws std::system_error, which names that word, where it cannot be
-/// started.
+/// Starts a program and returns its pid. The first word is looked up in PATH. Throws std::system_error, which names
+/// that word, if the program cannot be started.
 pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start);
 
 /// Of a status of waitpid: 128 + signal where a signal ended it.

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "bench/tool/inputs/errors.hpp"
-#include "bench/tool/meter/bound_program.hpp"
 #include "power/meter/program.hpp"
 
 namespace tw::bench::tool {
@@ -116,14 +115,15 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   std::optional<std::system_error> fault;
   pid_t pid = 0;
   try {
-    child = pid = start_bound_program(command, pipe.to.get(), defaults, before);
+    child = pid = power::start_program(
+        command,
+        {.output = pipe.to.get(), .default_signals = defaults, .blocked_signals = before, .ends_with_this = true});
   } catch (const std::system_error& error) {
     fault = error;
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   pipe.to.close();
-  if (fault)
-    throw EnvironmentError("cannot-run", command.front() + ": cannot be started: " + fault->code().message());
+  if (fault) throw EnvironmentError("cannot-run", command.front() + ": cannot be started: " + fault->code().message());
   if (parser) {
     const EndOf end(pid);
     copy_through(pipe.from.get(), end, *parser);

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "power/knob/settings.hpp"
-#include "power/meter/program.hpp"
 #include "tests/power/knob/file_knob.hpp"
 
 namespace tw::power::site {
@@ -335,19 +334,6 @@ TEST_F(SiteTest, TakesThePlaceOfAFoundKnob) {
       EXPECT_EQ(finding.knob->range().maximum, 2000);
     }
   EXPECT_EQ(of_this_kind, 1);
-}
-
-TEST(Command, EndsWhatTakesTooLong) {
-  const ProgramResult result = run_program({"sleep", "1000"}, std::chrono::milliseconds(50));
-  EXPECT_TRUE(result.timed_out);
-  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
-}
-
-TEST(Command, KeepsBothStreamsAndInheritsNoFile) {
-  const ProgramResult result =
-      run_program({"sh", "-c", "echo out; echo err >&2; ls /proc/$$/fd; cat"}, std::chrono::seconds(30));
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.output, "out\nerr\n0\n1\n2\n");
 }
 
 }  // namespace
