@@ -1,4 +1,5 @@
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(nlohmann_json REQUIRED)
 tw_library(tw_models
   data/batch_loader.cpp
   data/click_source.cpp
@@ -26,7 +27,7 @@ tw_library(tw_models
   workspace_estimate.cpp
   ${tw_family_blocks}
 )
-target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX)
+target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json)
 # The same bits from each instruction set (see the file); without errno and traps, which nobody reads, its loops vectorise.
 set_source_files_properties(data/gaussian.cpp PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math")

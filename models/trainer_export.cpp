@@ -1,6 +1,8 @@
 // Trainer::export_step: one step as files that other frameworks read.
 #include <cstring>
+#include <nlohmann/json.hpp>
 
+#include "models/catalog/facts.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/export/step_export.hpp"
@@ -10,26 +12,13 @@ namespace tw::models {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 template <class T>
 void append(std::vector<char>& out, const std::vector<T>& values) {
   const std::size_t begin = out.size();
   out.resize(begin + values.size() * sizeof(T));
   std::memcpy(out.data() + begin, values.data(), values.size() * sizeof(T));
-}
-
-std::string json_value(const Fact& fact) {
-  struct Words {
-    std::string operator()(std::int64_t value) const { return std::to_string(value); }
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(float value) const { return json_number(value); }
-    std::string operator()(const std::string& value) const { return json_string(value); }
-    std::string operator()(const std::vector<int>& values) const {
-      std::string list;
-      for (const int value : values) list += (list.empty() ? "" : ", ") + std::to_string(value);
-      return "[" + list + "]";
-    }
-  };
-  return std::visit(Words{}, fact.value);
 }
 
 std::vector<char> as_int64(const std::vector<std::int32_t>& values) {
@@ -184,54 +173,45 @@ static std::string why_no_relu_sides(const TrainerConfig& config) {
 }
 
 std::string Trainer::Impl::description(const StepResult& result, double loss) const {
-  std::string json = "{\n";
-  const auto field = [&json](const std::string& key, const std::string& value) {
-    json += (json.size() > 2 ? ",\n  " : "  ") + json_string(key) + ": " + value;
-  };
-  const auto integer = [](std::int64_t value) { return std::to_string(value); };
-  field("loss", json_number(loss));
-  field("gradient_norm", json_number(result.gradient_norm));
-  field("step", integer(steps - 1));
-  field("precision", json_string(to_string(config.precision)));
-  field("micro_batch", integer(config.micro_batch));
-  field("accumulate", integer(config.accumulate));
-  field("ranks", integer(config.ranks));
-  field("seed", std::to_string(config.seed));
-  if (config.network.shape->has_relu()) {
-    const std::string why = tw::models::why_no_relu_sides(config);
-    field("relu_sides", why.empty() ? "true" : "false");
-    if (!why.empty()) field("relu_sides_reason", json_string(why));
-  }
-  std::string model = "{\"name\": " + json_string(config.network.name);
+  Json json = {{"loss", loss},
+               {"gradient_norm", result.gradient_norm},
+               {"step", steps - 1},
+               {"precision", to_string(config.precision)},
+               {"micro_batch", config.micro_batch},
+               {"accumulate", config.accumulate},
+               {"ranks", config.ranks},
+               {"seed", config.seed}};
   const NetworkShape& shape = *config.network.shape;
-  model += ", \"kind\": " + json_string(shape.family());
-  const auto add = [&model](const std::vector<Fact>& facts) {
-    for (const Fact& fact : facts) model += ", " + json_string(fact.name) + ": " + json_value(fact);
-  };
-  add(shape.sizes());
-  if (config.network.has_sequence()) add({{"seq_len", config.seq_len}});
-  add(shape.constants());
-  model += "}";
-  field("model", model);
+  if (shape.has_relu()) {
+    const std::string why = tw::models::why_no_relu_sides(config);
+    json["relu_sides"] = why.empty();
+    if (!why.empty()) json["relu_sides_reason"] = why;
+  }
+  Json& model = json["model"] = {{"name", config.network.name}, {"kind", shape.family()}};
+  model.update(json_of(shape.sizes()));
+  if (config.network.has_sequence()) model["seq_len"] = config.seq_len;
+  model.update(json_of(shape.constants()));
   const OptimizerConfig& o = config.optimizer;
-  const auto rate = static_cast<float>(scheduled_learning_rate(o, steps - 1));
-  std::string optimizer_json = o.kind == OptimizerConfig::Kind::adamw
-                                   ? "{\"kind\": \"adamw\", \"beta1\": " + json_number(o.beta1) +
-                                         ", \"beta2\": " + json_number(o.beta2) +
-                                         ", \"epsilon\": " + json_number(o.epsilon)
-                                   : "{\"kind\": \"sgd\", \"momentum\": " + json_number(o.momentum);
-  std::string decayed;
+  Json decayed = Json::array();
   const auto& entries = store.layout().entries;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (!entry->spec.decay) continue;
-    for (const ExportedPart& part : exported_parts(entry->spec))
-      decayed += (decayed.empty() ? "" : ", ") + json_string(part.spec.name);
+    for (const ExportedPart& part : exported_parts(entry->spec)) decayed.push_back(part.spec.name);
   }
-  optimizer_json += ", \"learning_rate\": " + json_number(rate) + ", \"weight_decay\": " + json_number(o.weight_decay) +
-                    ", \"weight_decay_parameters\": [" + decayed + "], \"clip_norm\": " + json_number(o.clip_norm) +
-                    "}";
-  field("optimizer", optimizer_json);
-  return json + "\n}\n";
+  Json& optimizer_json = json["optimizer"] = {{"kind", to_string(o.kind)}};
+  if (o.kind == OptimizerConfig::Kind::adamw) {
+    optimizer_json["beta1"] = shortest_decimal(o.beta1);
+    optimizer_json["beta2"] = shortest_decimal(o.beta2);
+    optimizer_json["epsilon"] = shortest_decimal(o.epsilon);
+  } else {
+    optimizer_json["momentum"] = shortest_decimal(o.momentum);
+  }
+  const auto rate = static_cast<float>(scheduled_learning_rate(o, steps - 1));
+  optimizer_json["learning_rate"] = shortest_decimal(rate);
+  optimizer_json["weight_decay"] = shortest_decimal(o.weight_decay);
+  optimizer_json["weight_decay_parameters"] = std::move(decayed);
+  optimizer_json["clip_norm"] = shortest_decimal(o.clip_norm);
+  return json.dump(2) + "\n";
 }
 
 std::string Trainer::why_no_relu_sides() const { return tw::models::why_no_relu_sides(impl_->config); }

@@ -14,6 +14,7 @@
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/described.hpp"
 #include "models/catalog/description.hpp"
+#include "models/catalog/facts.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
@@ -38,21 +39,6 @@ struct ModelsOptions {
 /// Of one weight or activation as computed with; fp8 is computed of what is stored in bf16.
 int weight_bytes(const std::string& precision) {
   return precision.starts_with("float32") || precision == "tf32" ? 4 : 2;
-}
-
-/// 0.1f as 0.1.
-double decimal(float value) { return std::stod(fmt::format("{}", value)); }
-
-Json json_of(const std::vector<models::Fact>& facts) {
-  Json all = Json::object();
-  const auto json = [](const auto& value) -> Json {
-    if constexpr (std::is_same_v<decltype(value), const float&>)
-      return decimal(value);
-    else
-      return value;
-  };
-  for (const models::Fact& fact : facts) all[fact.name] = std::visit(json, fact.value);
-  return all;
 }
 
 Json json_of(const models::TaskDescription& t) {
@@ -200,9 +186,9 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   const auto dense = static_cast<double>(models::count_dense_parameters(network));
-  line("weights", fmt::format("about {} in {}, {} as float32 masters",
-                              results::text::bytes(dense * weight_bytes(precision)), precision,
-                              results::text::bytes(dense * 4)));
+  line("weights",
+       fmt::format("about {} in {}, {} as float32 masters", results::text::bytes(dense * weight_bytes(precision)),
+                   precision, results::text::bytes(dense * 4)));
   if (const models::Tables tables = network.shape->tables(); !tables.rows.empty())
     line("tables", fmt::format("{} rows, {} in float32, over all ranks", tables.all_rows(),
                                results::text::bytes(static_cast<double>(tables.elements()) * 4)));

@@ -2,9 +2,8 @@
 
 #include <bit>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "models/compute/error.hpp"
@@ -72,29 +71,18 @@ std::uint64_t bytes_of(const SafeTensor& tensor) {
 }
 
 std::string header_of(const std::vector<SafeTensor>& tensors) {
-  std::string header = "{";
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   std::uint64_t offset = 0;
   for (const SafeTensor& tensor : tensors) {
-    if (header.size() > 1) header += ",";
-    header += json_string(tensor.name) + ":{\"dtype\":\"" + format_of(tensor.type).name + "\",\"shape\":[";
-    for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
-      if (i > 0) header += ',';
-      header += std::to_string(tensor.dims[i]);
-    }
-    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + bytes_of(tensor)) + "]}";
+    const std::uint64_t begin = offset;
     offset += bytes_of(tensor);
+    json[tensor.name] = {{"dtype", format_of(tensor.type).name},
+                         {"shape", tensor.dims},
+                         {"data_offsets", std::vector<std::uint64_t>{begin, offset}}};
   }
-  header += "}";
+  std::string header = json.dump();
   header.resize((header.size() + 7) / 8 * 8, ' ');  // the data start aligned
   return header;
-}
-
-template <class T>
-std::string shortest(T value) {
-  if (!std::isfinite(value)) return "null";
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof text, value);
-  return {text, end.ptr};
 }
 
 }  // namespace
@@ -121,25 +109,5 @@ void write_text(const std::string& path, std::string_view text) {
   file.write(text.data(), text.size());
   file.commit();
 }
-
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      out += escaped;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
-std::string json_number(double value) { return shortest(value); }
-std::string json_number(float value) { return shortest(value); }
 
 }  // namespace tw::models

@@ -25,10 +25,4 @@ void write_safetensors(const std::string& path, const std::vector<SafeTensor>& t
 /// The same manners for a text file.
 void write_text(const std::string& path, std::string_view text);
 
-/// A JSON string with its quotes.
-std::string json_string(std::string_view text);
-/// The shortest decimal that reads back as the same number; null for NaN and infinity, which JSON lacks.
-std::string json_number(double value);
-std::string json_number(float value);
-
 }  // namespace tw::models

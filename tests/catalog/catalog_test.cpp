@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "models/catalog/facts.hpp"
 #include "models/catalog/families.hpp"
 #include "models/families/bert/description.hpp"
 #include "models/families/gpt2/description.hpp"
@@ -334,6 +337,19 @@ TEST(Catalog, EveryNetworkIsWellFormed) {
     }
   }
   EXPECT_STRNE(flops_rule(), "");
+}
+
+TEST(Facts, AreMembersOfAnObjectInTheirOrder) {
+  const std::vector<Fact> facts = {{"rate", 0.1f},
+                                   {"layers", std::int64_t{2}},
+                                   {"tied", true},
+                                   {"activation", std::string("a\"\n")},
+                                   {"sizes", std::vector<int>{3, 4}},
+                                   {"none", std::numeric_limits<float>::quiet_NaN()}};
+  EXPECT_EQ(json_of(facts).dump(),
+            R"({"rate":0.1,"layers":2,"tied":true,"activation":"a\"\n","sizes":[3,4],"none":null})");
+  for (const float value : {3e-3f, 1e-8f, 16777216.0f, 0.95f})
+    EXPECT_EQ(static_cast<float>(shortest_decimal(value)), value);
 }
 
 }  // namespace
