@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "power/meter/domain_kinds.hpp"
 #include "power/meter/reader.hpp"
 #include "power/telemetry/sampler.hpp"
 #include "power/visible_gpus.hpp"
@@ -14,14 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// By which name ranks know the GPU whose meter this is: "nvml:GPU-…" also of its cross-check "nvml-power:GPU-…",
-/// "amdgpu:0000:c1:00.0" also of "amdsmi:0000:c1:00.0"; empty of all others.
-std::string gpu_of(const std::string& domain) {
-  for (const auto& [prefix, name] :
-       {std::pair{"nvml:", "nvml:"}, {"nvml-power:", "nvml:"}, {"amdgpu:", "amdgpu:"}, {"amdsmi:", "amdgpu:"}})
-    if (domain.starts_with(prefix)) return name + domain.substr(domain.find(':') + 1);
-  return {};
-}
+using power::gpu_of;
 
 bool is_cray_accelerator(const power::MeterFinding& finding) { return finding.domain.starts_with("cray:accel"); }
 

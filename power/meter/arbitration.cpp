@@ -1,47 +1,19 @@
-#include "power/meter/energy_meter.hpp"
-
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
+
+#include "power/meter/domain_kinds.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw::power {
 namespace {
 
-/// Sources by trust where completeness and method are equal. Counters: Cray's cover the whole node at its supply; psys
-/// what the board's maker wired to it. Powers: a site's own meter was chosen on purpose and sees the supply's losses;
-/// the management controller sees them too, at a second's pace; a module's sensor sees neither fans nor network cards.
-constexpr std::string_view by_trust[] = {"cray", "rapl", "gpu", "perf", "external", "ipmi", "hwmon"};
-
-struct Source {
-  const char* prefix;  // of the domain
-  std::string_view name;
-};
-/// Prefixes whose ids name the same sensors; others are sources of their own.
-constexpr Source same_source[] = {
-    {"rapl-mmio", "rapl"}, {"nvml", "gpu"}, {"nvml-power", "gpu"}, {"amdsmi", "gpu"}, {"amdgpu", "gpu"}};
-// A source without a rank would be behind all others. Estimates never count.
-#define TW_ENERGY_SOURCE(name, kind)                                                          \
-  static_assert(std::string_view(kind) == "estimate" || std::ranges::count(by_trust, kind) || \
-                    std::ranges::count(same_source, std::string_view(kind), &Source::prefix), \
-                #name " of sources.def has no rank in by_trust");
+// A source without a rank would be behind all others.
+#define TW_ENERGY_SOURCE(name, kind)                                            \
+  static_assert(std::ranges::count(domain_kinds, kind, &DomainKind::name) == 1, \
+                #name " of sources.def has no rank in domain_kinds.hpp");
 #include "power/meter/sources.def"
-
-std::string source_of(const std::string& domain) {
-  const std::string prefix = domain.substr(0, domain.find(':'));
-  for (const Source& source : same_source)
-    if (prefix == source.prefix) return std::string(source.name);
-  return prefix;
-}
-std::string id_of(const std::string& domain) {
-  const std::size_t colon = domain.find(':');
-  return colon == std::string::npos ? std::string() : domain.substr(colon + 1);
-}
-std::ptrdiff_t rank_of(const std::string& source) {
-  return std::find(std::begin(by_trust), std::end(by_trust), source) - std::begin(by_trust);
-}
 
 /// One source's sensors of one scope.
 struct Candidate {
@@ -69,7 +41,7 @@ struct Candidate {
     for (const auto& [id, finding] : best) worst = std::max(worst, finding->meter->method());
     return worst;
   }
-  auto order() const { return std::tuple(!is_complete(), worst_method(), rank_of(source), source); }
+  auto order() const { return std::tuple(!is_complete(), worst_method(), rank_of_source(source), source); }
 };
 
 void leave_out(MeterFinding& finding, const std::string& reason, const std::string& why) {
@@ -82,7 +54,7 @@ void arbitrate_scope(std::vector<MeterFinding>& findings, EnergyScope scope) {
   std::map<std::string, Candidate> candidates;
   std::vector<MeterFinding*> estimates;
   for (MeterFinding& finding : findings) {
-    const std::string source = source_of(finding.domain);
+    const std::string source(kind_of(finding.domain).source);
     if (finding.meter && finding.meter->scope() == scope && finding.reason.empty()) {
       if (finding.meter->method() == EnergyMethod::estimate)
         estimates.push_back(&finding);
@@ -125,8 +97,8 @@ void arbitrate_scope(std::vector<MeterFinding>& findings, EnergyScope scope) {
 }  // namespace
 
 void arbitrate(std::vector<MeterFinding>& findings) {
-  for (const EnergyScope scope : {EnergyScope::device, EnergyScope::package, EnergyScope::dram, EnergyScope::node})
-    arbitrate_scope(findings, scope);
+#define TW_ENERGY_SCOPE(name, watts) arbitrate_scope(findings, EnergyScope::name);
+#include "power/meter/scopes.def"
 }
 
 }  // namespace tw::power

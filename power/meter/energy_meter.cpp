@@ -11,13 +11,19 @@ const char* to_string(EnergyMethod method) {
 }
 
 const char* to_string(EnergyScope scope) {
-  static constexpr const char* names[] = {"device", "package", "dram", "node"};
+#define TW_ENERGY_SCOPE(name, watts) #name,
+  static constexpr const char* names[] = {
+#include "power/meter/scopes.def"
+  };
   return names[static_cast<std::size_t>(scope)];
 }
 
 double default_maximum_watts(EnergyScope scope) {
-  static constexpr double watts[] = {2000, 1000, 500, 20'000};
-  return watts[static_cast<std::size_t>(scope)];
+#define TW_ENERGY_SCOPE(name, watts) watts,
+  static constexpr double all[] = {
+#include "power/meter/scopes.def"
+  };
+  return all[static_cast<std::size_t>(scope)];
 }
 
 #define TW_ENERGY_SOURCE(name, kind) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);

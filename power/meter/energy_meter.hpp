@@ -37,12 +37,13 @@ struct EnergySample {
 enum class EnergyMethod { counter, integrated_power, estimate };
 const char* to_string(EnergyMethod method);
 
-/// What the joules cover; scopes are never mixed in one column.
-enum class EnergyScope { device, package, dram, node };
+/// What the joules cover: each line of scopes.def.
+enum class EnergyScope {
+#define TW_ENERGY_SCOPE(name, watts) name,
+#include "power/meter/scopes.def"
+};
 const char* to_string(EnergyScope scope);
-/// Assumed upper bound of one sensor's power where the hardware states none; well above any part on sale in 2025 (CPU
-/// packages up to 500 W nominal, MI300A 760 W; 24 memory modules of 15 W; nodes of eight GPUs: DGX B200 14.3 kW by its
-/// user guide).
+/// Assumed upper bound of one sensor's power if the hardware states none, in watts (scopes.def).
 double default_maximum_watts(EnergyScope scope);
 
 /// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in
@@ -144,7 +145,7 @@ std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const Ch
 /// could count it twice. Exception: GPUs have names of their own (NVML's UUID, an AMD card's PCI address, the same to
 /// AMD SMI and to the kernel's sensor) and are one source: the best meter of each GPU counts. Order of trust: a
 /// source none of whose sensors is missing; then counters before integrated power; then as in the table of
-/// arbitration.cpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
+/// domain_kinds.hpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
 /// whose joules are counted elsewhere loses its scope: nothing is missing from the total. An estimate is never counted:
 /// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is not missing.
 void arbitrate(std::vector<MeterFinding>& findings);

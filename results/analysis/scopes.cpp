@@ -17,7 +17,7 @@ std::vector<Scope> telling_scopes(const std::string& device, const std::vector<s
   if (kind == DeviceKind::cuda) drawn.insert(Scope::device);
   if (kind == DeviceKind::cpu || kind == DeviceKind::reference) drawn.insert(Scope::package);
   for (const std::string& name : settings) drawn.insert(name.starts_with("gpu_") ? Scope::device : Scope::package);
-  if (drawn.empty()) return {Scope::node, Scope::device, Scope::package};
+  if (drawn.empty()) return {training_scopes.begin(), training_scopes.end()};
   if (drawn.size() > 1) return {Scope::node};
   return {Scope::node, *drawn.begin()};
 }
@@ -30,7 +30,7 @@ std::vector<Scope> telling_scopes(const Record& record) {
 }
 
 std::vector<Scope> telling_scopes(const std::vector<const Record*>& records) {
-  std::vector<Scope> common = {Scope::node, Scope::device, Scope::package};
+  std::vector<Scope> common(training_scopes.begin(), training_scopes.end());
   for (const Record* record : records) {
     const std::vector<Scope> of_one = telling_scopes(*record);
     std::erase_if(common, [&](Scope scope) { return std::ranges::find(of_one, scope) == of_one.end(); });

@@ -1,6 +1,7 @@
 // Which joules show what a setting or a network costs; joules of a sample and of a run to its target.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "results/record/record.hpp"
 
 namespace tw::results {
+
+/// Scopes whose joules may include all that training draws, widest first.
+inline constexpr std::array training_scopes = {Scope::node, Scope::device, Scope::package};
 
 /// Scopes whose joules include all that training on `device` draws and that these settings ("gpu_clock_mhz") change,
 /// widest first: always "node"; "package" if the CPU trains and only the CPU is set, "device" likewise for a GPU. The

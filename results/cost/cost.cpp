@@ -269,7 +269,7 @@ int nodes_of(const Report& report, const Record& record) {
 Scope cost_scope(const Record& record) {
   std::vector<Scope> scopes = {Scope::node};
   for (Scope scope : telling_scopes(record)) scopes.push_back(scope);
-  scopes.insert(scopes.end(), {Scope::device, Scope::package});  // a lower bound, whatever else was set
+  scopes.insert(scopes.end(), training_scopes.begin(), training_scopes.end());  // a lower bound, whatever else was set
   for (Scope scope : scopes)
     if (const auto joules = record.summary.energy_j.find(scope);
         joules != record.summary.energy_j.end() && joules->second)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -174,7 +175,7 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems);
 Words no_joules(const std::vector<HtmlSystem>& systems);
 
 /// Which of these scopes has joules of any of the places; empty: none.
-Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes);
+Scope scope_with_joules(const Group& group, std::span<const Scope> scopes);
 /// Scopes whose joules are valid for all valid points of the group, the widest first (results/analysis/scopes.hpp).
 std::vector<Scope> scopes_that_tell(const Group& group);
 /// Why joules that are there hold none of the group's points against another.

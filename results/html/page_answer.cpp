@@ -93,7 +93,7 @@ std::string unlike_words(const Group& group, auto of) {
 /// tell, the page says so in the answer's place.
 Scope energy_scope(Page& page, const Group& group) {
   const Scope scope = scope_with_joules(group, scopes_that_tell(group));
-  if (scope == Scope::none && scope_with_joules(group, {Scope::node, Scope::device, Scope::package}) != Scope::none)
+  if (scope == Scope::none && scope_with_joules(group, training_scopes) != Scope::none)
     page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)),
                              Look::note);
   return scope;

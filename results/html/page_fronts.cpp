@@ -355,7 +355,7 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   if (section.blocks.empty()) {
     std::vector<std::string> reasons;
     for (const Group& group : workloads(systems))
-      if (scope_with_joules(group, {Scope::node, Scope::device, Scope::package}) != Scope::none)
+      if (scope_with_joules(group, training_scopes) != Scope::none)
         reasons.push_back(scope_with_joules(group, scopes_that_tell(group)) == Scope::none
                               ? group.name + ": " + why_none_tells(group)
                               : group.name + ": no two valid points train the same batch with joules of one scope");

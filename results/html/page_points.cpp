@@ -145,7 +145,7 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
 
 }  // namespace
 
-Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes) {
+Scope scope_with_joules(const Group& group, std::span<const Scope> scopes) {
   for (Scope scope : scopes)
     for (const Place& place : group.places)
       if (is_valid(*place.record) && (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
@@ -170,8 +170,7 @@ std::string why_none_tells(const Group& group) {
   }
   return fmt::format("trained on {}{}: joules of {} leave out a part; joules of {} are needed",
                      text::join(devices, " and "), set.empty() ? "" : " with " + text::join(set, ", ") + " set",
-                     scope_with_joules(group, {Scope::node, Scope::device, Scope::package}),
-                     text::join(scopes_that_tell(group), " or "));
+                     scope_with_joules(group, training_scopes), text::join(scopes_that_tell(group), " or "));
 }
 
 Section points_section(const std::vector<HtmlSystem>& systems) {

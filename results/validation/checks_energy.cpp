@@ -43,7 +43,7 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
     if (const double edges = 2 * *row.energy_j / *row.window_s * *row.update_period_s;
         *row.uncertainty_j < edges / time_slack)
       broken("/uncertainty_j", "is less than the update period gives: 2 x mean power x update period");
-  const Scope scope = scope_of_kind(row.domain);
+  const Scope scope = kind_of(row.domain).scope;
   if (row.scope != Scope::none && scope != Scope::none && row.scope != scope)
     found.broken("meter_scope", at + "/scope",
                  "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
@@ -99,9 +99,7 @@ bool is_of_module(const DeviceEntry& device) {
   return std::ranges::any_of(modules,
                              [&](std::string_view name) { return device.name.find(name) != std::string::npos; });
 }
-bool is_of_module(const MeterEntry& meter) {
-  return meter.domain.starts_with("hwmon:module") || meter.domain.starts_with("hwmon:grace");
-}
+bool is_of_module(const MeterEntry& meter) { return kind_of(meter.domain).is_module; }
 
 /// A node uses what its parts use, and what fans, disks and the supply take; by psys, which a maker may have wired to
 /// less, what the packages use.

@@ -27,7 +27,7 @@ Meters meters_of(const RecordedLaunch& launch, Findings& found) {
       else
         known->second = &meter;
     }
-    if (const Scope scope = scope_of_kind(meter.domain);
+    if (const Scope scope = kind_of(meter.domain).scope;
         meter.available && scope != Scope::none && meter.scope != scope)
       found.broken("meter_scope", at + "/scope",
                    "is \"" + meter.scope + "\", and " + meter.domain + " is of the scope " + scope);
@@ -56,7 +56,7 @@ bool counts(const Meters& meters, const std::string& host, Matches matches) {
 std::string why_not_left_out(const Sensor& sensor, const std::string& reason, const Meters& meters) {
   const auto& [host, domain] = sensor;
   const std::optional<Reason> known = named<Reason>(reason);
-  if (known == Reason::not_visible && !is_gpu(domain)) return "only a GPU may be another job's";
+  if (known == Reason::not_visible && !kind_of(domain).is_gpu) return "only a GPU may be another job's";
   const std::string package = package_of(domain);
   if (package.empty()) return {};
   if (known == Reason::contained) return "a package is counted beside the node that holds it";
@@ -81,9 +81,8 @@ Scope scope_without(const MeterEntry& meter, const Meters& meters) {
                                                  "contained", "duplicate", "not_visible"};
   if (meter.available || harmless.contains(meter.reason)) return Scope::none;
   Scope scope = meter.scope;
-  // These sources always give one; a GPU that does not answer may have none.
-  if (scope == Scope::none && (is_kind(meter.domain, "rapl") || is_kind(meter.domain, "perf")))
-    scope = scope_of_kind(meter.domain);
+  // A GPU that does not answer may have none.
+  if (scope == Scope::none && !kind_of(meter.domain).is_gpu) scope = kind_of(meter.domain).scope;
   if (scope == Scope::none) return scope;
   const auto beside = [&](const MeterEntry& m) {
     return m.scope == scope && source_of(m.domain) == source_of(meter.domain);

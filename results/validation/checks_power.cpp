@@ -17,10 +17,7 @@
 namespace tw::results {
 namespace {
 
-/// GPUs whose power is a reading of telemetry, which may be unreadable where the counter is not.
-bool has_own_reading(const std::string& domain) { return is_kind(domain, "nvml") || is_kind(domain, "amdgpu"); }
-/// Of a file, whose joules come late and many at once, power is only near the joules, too.
-bool is_of_joules(const std::string& domain) { return !has_own_reading(domain) && domain != "external"; }
+using Power = DomainKind::Power;
 
 bool is_power(const SeriesRow& series) { return series.is(Quantity::power); }
 
@@ -82,7 +79,7 @@ Cover cover_of(const SeriesRow& series, double window, double period) {
     const double begin = std::min(times[i], window);
     double end = i + 1 < times.size() ? std::min(times[i + 1], window) : window;
     cover.widest_s = std::max(cover.widest_s, end - begin);
-    if (!is_of_joules(series.domain) && end - begin > cover.allowed_s) {
+    if (kind_of(series.domain).power != Power::of_joules && end - begin > cover.allowed_s) {
       cover.unseen_s += end - begin - cover.allowed_s;
       end = begin + cover.allowed_s;
     }
@@ -102,7 +99,7 @@ struct Bounds {
 /// or half more than the greatest power. Likewise what no entry covers.
 Bounds bounds_of(const Cover& cover, const EnergyRow& row, double clock_skew_s, double factor) {
   constexpr double edge_seconds = 0.25, other_sensor_seconds = 1, beyond_seen = 1.5;
-  const bool own = is_of_joules(row.domain);
+  const bool own = kind_of(row.domain).power == Power::of_joules;
   const double window = *row.window_s, period = *row.update_period_s;
   const double uncertainty = believed(row, own ? 0.02 : 0.1);
   const double edge = 2 * period + edge_seconds + clock_skew_s + (own ? 0 : other_sensor_seconds);
@@ -122,7 +119,7 @@ void check_joules(const EnergyRow& row, const SeriesRow& series, double clock_sk
                   Findings& found) {
   /// NVML averages power over 25 of each 100 ms on some GPUs: what it reads may be far from the counter's mean.
   constexpr double often_apart = 1.25, most_apart = 2;
-  const bool own = is_of_joules(row.domain);
+  const bool own = kind_of(row.domain).power == Power::of_joules;
   const Cover cover = cover_of(series, *row.window_s, *row.update_period_s);
   // The sampler leaves ten updates between two samples: a longer period would excuse what the counter did not show.
   if (own && cover.usual_s > 0 && 5 * *row.update_period_s > cover.usual_s)
@@ -153,7 +150,7 @@ void check_missing(const EnergyRow& row, const std::set<Sensor>& with_series, co
   constexpr double least_seconds = 2, least_periods = 20;
   const char* what = "has joules, and its trial has no series of its power_w";
   if (*row.window_s <= least_seconds + least_periods * *row.update_period_s) return;
-  if (has_own_reading(row.domain) && !with_series.contains(sensor_of(row)))
+  if (kind_of(row.domain).power == Power::own_reading && !with_series.contains(sensor_of(row)))
     found.note("power_series_missing", at, what);
   else
     found.broken("power_series_missing", at, what);

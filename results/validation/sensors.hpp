@@ -22,31 +22,58 @@ inline std::string name_of(const Sensor& sensor) { return sensor.second + " on "
 constexpr std::string_view whole_machine = "node";
 
 /// "rapl" of "rapl:package-0".
-inline bool is_kind(const std::string& domain, const char* kind) {
-  return domain.starts_with(std::string(kind) + ":");
+inline bool is_kind(const std::string& domain, const char* kind) { return domain.starts_with(std::string(kind) + ":"); }
+
+/// What the name of a domain says of its sensor.
+struct DomainKind {
+  std::string_view prefix;       ///< of the domain; without a colon: the whole domain
+  std::string_view part = {};    ///< which the domain contains
+  std::string_view source = {};  ///< kinds of one source name the same sensors in the same way; empty: the kind itself
+  Scope scope = Scope::none;     ///< none: several are possible
+  bool is_gpu = false;           ///< of a GPU, which alone may be another job's
+  bool is_module = false;        ///< of a CPU that shares a module with a GPU
+  /// Whether its power in a series is read by itself, and then may be unreadable where the joules are not, is made from
+  /// its joules, or comes late and is only near them.
+  enum class Power { own_reading, of_joules, near_joules } power = Power::of_joules;
+};
+/// The first that matches counts. Those of the program that writes reports: power/meter/domain_kinds.hpp.
+inline constexpr DomainKind domain_kinds[] = {
+    {.prefix = "rapl:", .part = "psys", .scope = Scope::node},
+    {.prefix = "rapl:", .part = "dram", .scope = Scope::dram},
+    {.prefix = "rapl:", .scope = Scope::package},
+    {.prefix = "rapl-mmio:", .source = "rapl"},
+    {.prefix = "perf:", .part = "psys", .scope = Scope::node},
+    {.prefix = "perf:", .part = "dram", .scope = Scope::dram},
+    {.prefix = "perf:", .scope = Scope::package},
+    {.prefix = "nvml:",
+     .source = "gpu",
+     .scope = Scope::device,
+     .is_gpu = true,
+     .power = DomainKind::Power::own_reading},
+    {.prefix = "nvml-power:", .source = "gpu", .scope = Scope::device, .is_gpu = true},
+    {.prefix = "amdgpu:", .source = "gpu", .is_gpu = true, .power = DomainKind::Power::own_reading},
+    {.prefix = "amdsmi:", .source = "gpu", .is_gpu = true},
+    {.prefix = "cray:", .part = "accel", .is_gpu = true},
+    {.prefix = "cray:node", .scope = Scope::node},
+    {.prefix = "ipmi:", .scope = Scope::node},
+    {.prefix = "external", .scope = Scope::node, .power = DomainKind::Power::near_joules},
+    {.prefix = "hwmon:", .part = "module", .is_module = true},
+    {.prefix = "hwmon:", .part = "grace", .is_module = true},
+};
+
+inline const DomainKind& kind_of(const std::string& domain) {
+  static constexpr DomainKind unknown{};
+  for (const DomainKind& kind : domain_kinds)
+    if ((kind.prefix.ends_with(':') ? domain.starts_with(kind.prefix) : domain == kind.prefix) &&
+        domain.find(kind.part) != std::string::npos)
+      return kind;
+  return unknown;
 }
 
-/// The scope that a domain's name alone says; none where it may have several.
-inline Scope scope_of_kind(const std::string& domain) {
-  if (is_kind(domain, "rapl") || is_kind(domain, "perf"))
-    return domain.find("psys") != std::string::npos   ? Scope::node
-           : domain.find("dram") != std::string::npos ? Scope::dram
-                                                      : Scope::package;
-  if (is_kind(domain, "nvml") || is_kind(domain, "nvml-power")) return Scope::device;
-  if (is_kind(domain, "ipmi") || domain == "external" || domain == "cray:node") return Scope::node;
-  return {};
-}
-
-/// Of a GPU, which alone may be another job's.
-inline bool is_gpu(const std::string& domain) {
-  return is_kind(domain, "nvml") || is_kind(domain, "nvml-power") || is_kind(domain, "amdgpu") ||
-         is_kind(domain, "amdsmi") || domain.starts_with("cray:accel");
-}
-
-/// What names the same sensors in the same way (power/meter/arbitration.cpp).
+/// What names the same sensors in the same way.
 inline std::string source_of(const std::string& domain) {
-  if (is_kind(domain, "rapl-mmio")) return "rapl";
-  return is_gpu(domain) && !domain.starts_with("cray") ? "gpu" : domain.substr(0, domain.find(':'));
+  const std::string_view source = kind_of(domain).source;
+  return source.empty() ? domain.substr(0, domain.find(':')) : std::string(source);
 }
 /// "package-0" of "rapl:package-0".
 inline std::string id_of(const std::string& domain) {

@@ -5,7 +5,9 @@
 
 #include <memory>
 
+#include "power/meter/domain_kinds.hpp"
 #include "power/meter/energy_meter.hpp"
+#include "results/validation/sensors.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
@@ -44,6 +46,25 @@ std::vector<MeterFinding> node() {
   all.push_back(finding("amdgpu:0000:04:00.0", EnergyScope::package, true));  // an APU
   all.push_back(finding("rapl:package-0", EnergyScope::package, false, "duplicate"));
   return all;
+}
+
+/// Neither room includes the other: each has a list.
+TEST(DomainKinds, AreTheSameForMetersAndForReadersOfReports) {
+  for (const power::DomainKind& kind : power::domain_kinds) {
+    const std::string domain = std::string(kind.name) + ":0";
+    EXPECT_EQ(results::source_of(domain), power::kind_of(domain).source) << domain;
+    EXPECT_EQ(results::kind_of(domain).is_gpu, !power::gpu_of(domain).empty()) << domain;
+  }
+  for (const results::DomainKind& kind : results::domain_kinds)
+    EXPECT_LT(power::rank_of_source(power::kind_of(kind.prefix).source), std::ssize(power::domain_kinds))
+        << kind.prefix;
+  EXPECT_EQ(power::gpu_of("nvml-power:GPU-1"), "nvml:GPU-1");
+  EXPECT_EQ(power::gpu_of("nvml"), "") << "a whole source is of no GPU";
+  EXPECT_EQ(results::kind_of("rapl:psys").scope, Scope::node);
+  EXPECT_EQ(results::kind_of("perf:package-0/dram").scope, Scope::dram);
+  EXPECT_EQ(results::kind_of("rapl:package-0").scope, Scope::package);
+  EXPECT_EQ(results::kind_of("rapl").scope, Scope::none) << "a whole source has several";
+  EXPECT_TRUE(results::kind_of("cray:accel0").is_gpu);
 }
 
 TEST(GpuChoice, WhatNoRankMayUseIsNotCounted) {
