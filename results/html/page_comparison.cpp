@@ -136,7 +136,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   };
   for (const ComparedRow& row : figure.rows)
     for (std::size_t s = 0; s < row.systems.size(); ++s)
-      add({names.names[row.workload][s], "", own_id(comparison.workloads[row.workload], s)}, s,
+      add({names.names[row.workload][s], Look::plain, own_id(comparison.workloads[row.workload], s)}, s,
           row.systems[s].figure ? si(row.systems[s].figure->value) : "", row.systems[s].ratio);
   // The best first, and of all workloads together behind those of each.
   const auto sort = [&](std::size_t from) {
@@ -146,7 +146,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   sort(0);
   const std::size_t own = bars.size();
   if (figure.overall_reason.empty() && figure.rows.size() > 1)
-    for (std::size_t s = 0; s < figure.overall.size(); ++s) add({"overall", "", "overall"}, s, "", figure.overall[s]);
+    for (std::size_t s = 0; s < figure.overall.size(); ++s)
+      add({"overall", Look::plain, "overall"}, s, "", figure.overall[s]);
   sort(own);
   for (Bar& bar : bars) chart.categories.push_back(std::move(bar.category)), set.data.push_back(std::move(bar.datum));
   chart.sets.push_back(std::move(set));

@@ -153,7 +153,7 @@ std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& syste
     const std::string of = whose(systems, system);
     names.emplace_back();
     for (std::size_t r = 0; r < system.report.records.size(); ++r, ++next)
-      names.back().emplace_back(is_one ? system.name : of + found.names[next], "", of + all[next]);
+      names.back().emplace_back(is_one ? system.name : of + found.names[next], Look::plain, of + all[next]);
   }
   return names;
 }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "results/record/report_io.hpp"
+
 namespace tw::results {
 namespace {
 
