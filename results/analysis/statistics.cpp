@@ -57,7 +57,8 @@ class Generator {
 };
 
 /// Regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22, Lentz's method), which
-/// converges fast below the mean of the distribution; above it by symmetry.
+/// converges fast below the mean of the distribution; above it by symmetry. Our own: Boost.Math's header of Student's t
+/// is 94,000 lines, which take 5 s of CPU time to compile, and its package takes 138 MB (CONTRIBUTING.md).
 double incomplete_beta(double x, double a, double b) {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
