@@ -143,8 +143,8 @@ TEST_F(Faults, ADeviceThatFailsInASearchEndsItWithItsCause) {
   prepare();
   plans();
   const long all = simt::gpu().work_done;
-  EXPECT_GT(all, 300);
-  for (long work = 1; work <= all; work += 7) {
+  EXPECT_GT(all, 50);
+  for (long work = 1; work <= all; ++work) {
     prepare();
     simt::gpu().failing_work = work;
     const std::string text = error_of(plans);
