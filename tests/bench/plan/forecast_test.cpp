@@ -382,7 +382,7 @@ TEST(Forecast, TheMemoryOfARankIsShownWithItsNode) {
   }
   EXPECT_EQ(json["node_memory_bytes"], 16 * 1073741824.0);
   const std::string text = forecast_text(plan, made, 200);
-  EXPECT_NE(text.find("4.00 GiB a rank"), std::string::npos) << text;
+  EXPECT_NE(text.find("4.00 GiB per rank"), std::string::npos) << text;
   EXPECT_NE(text.find("8.00 GiB on a node of 2 ranks"), std::string::npos) << text;
 }
 

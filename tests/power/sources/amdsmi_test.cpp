@@ -172,7 +172,7 @@ TEST(AmdSmi, ASecondDieIsContainedAndAStillCounterIsNot) {
   show_power(tree, first, 320);
   const auto found = by_domain(amdsmi::find_meters_in(tree.at("pci")));
   EXPECT_EQ(found.at("amdsmi:" + first).reason, "unsupported");
-  EXPECT_TRUE(has(found.at("amdsmi:" + first).detail, "stood still"));
+  EXPECT_TRUE(has(found.at("amdsmi:" + first).detail, "stayed at"));
   EXPECT_EQ(found.at("amdsmi:" + first).scope, EnergyScope::device);
   EXPECT_EQ(found.at("amdsmi:" + second).reason, "contained");
   EXPECT_FALSE(found.at("amdsmi:" + second).scope.has_value());
