@@ -18,6 +18,7 @@ results::Target target_of(const Point& point, const results::Workload& workload)
   target.held_out_samples = task.held_out_samples;
   target.evaluation_interval = task.evaluation_interval;
   target.most_steps = task.most_steps;
+  if (!task.extrapolated_from.empty()) target.extrapolated_from = task.extrapolated_from;
   target.schedule = {task.learning_rate, task.final_learning_rate_share, task.warmup_steps, task.decay_steps};
   results::find_reference(target, workload, std::max(1, static_cast<int>(point.seeds.size())));
   return target;

@@ -50,6 +50,7 @@ Json json_of(const models::TaskDescription& t) {
   json["metric"] = models::to_string(t.metric), json["target"] = t.target,
   json["held_out_samples"] = t.held_out_samples;
   json["evaluation_interval"] = t.evaluation_interval, json["most_steps"] = t.most_steps;
+  json["extrapolated_from"] = t.extrapolated_from.empty() ? Json() : Json(t.extrapolated_from);
   return json;
 }
 
@@ -98,10 +99,13 @@ void print_models(bool json) {
     for (const models::TaskDescription& t : models::tasks())
       fmt::print("\n  {}\n",
                  results::text::wrap(
-                     fmt::format("--target trains {} to {} {} ({}), {} samples per step{}", t.model,
+                     fmt::format("--target trains {} to {} {} ({}), {} samples per step{}{}", t.model,
                                  t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss",
                                  t.target, t.name, t.global_batch,
-                                 t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""),
+                                 t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
+                                 t.extrapolated_from.empty()
+                                     ? ""
+                                     : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
                      width, 2));
   }
 }

@@ -25,6 +25,9 @@ struct TaskDescription {
   std::int64_t held_out_samples = 0;     ///< of each evaluation, always the same ones
   std::int64_t evaluation_interval = 0;  ///< steps between evaluations
   std::int64_t most_steps = 0;           ///< not reached until then: not converged
+  /// Nobody has trained it yet: what its number of steps was extrapolated from, with the place of the derivation. Empty
+  /// where it was trained.
+  std::string extrapolated_from{};
 };
 const char* to_string(TaskDescription::Metric metric);
 

@@ -186,6 +186,8 @@ struct Target {
   Schedule schedule;
   std::optional<ConvergenceReference> reference;
   std::string reference_reason;     ///< why there is none; empty otherwise
+  /// Nobody had trained the task when this version was made: what its number of steps was extrapolated from.
+  std::optional<std::string> extrapolated_from{};
 };
 /// What the user pays, in any currency: for an hour of all the job's nodes, and for a kWh of its joules.
 struct JobPrices {

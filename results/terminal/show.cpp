@@ -331,6 +331,7 @@ class Shower {
                                     t.reference->source));
     else
       line("reference", "absent: " + t.reference_reason);
+    if (t.extrapolated_from) line("steps", "extrapolated from " + *t.extrapolated_from + ", not trained before");
   }
 
   void settings(const Record& r) {

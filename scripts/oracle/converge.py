@@ -175,21 +175,51 @@ def curve(training):
     return values
 
 
+def with_vocabulary(task, shape, vocabulary):
+    """The task with another vocabulary; where that is larger, the schedule and the maximum are as much longer."""
+    longer = max(1, vocabulary / shape["vocabulary"])
+    optimizer = {**task["optimizer"], "decay_steps": round(task["optimizer"]["decay_steps"] * longer)}
+    return {**task, "optimizer": optimizer, "most_steps": round(task["most_steps"] * longer)}, {**shape, "vocabulary": vocabulary}
+
+
+def trained(task, family, shape, micro_batch, seed):
+    """The training, and its curve; says how many steps it took."""
+    began = time.monotonic()
+    training = Training(task, family, shape, micro_batch, seed)
+    values = curve(training)
+    first = next((i for i, value in enumerate(values, 1) if value <= task["target"]), None)
+    of = f"vocabulary {shape['vocabulary']} " if "vocabulary" in shape else ""
+    print(f"{task['name']} {of}micro-batch {micro_batch} seed {seed}: "
+          f"{'not reached' if first is None else first * task['evaluation_interval']} steps, {time.monotonic() - began:.0f} s",
+          file=sys.stderr, flush=True)
+    return training, values
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", required=True, help="what `trainwatt models --json` prints")
-    parser.add_argument("--out", required=True, help="folder for TASK.json")
-    parser.add_argument("--task", help="names, comma-separated (all)")
+    parser.add_argument("--out", help="folder for TASK.json; not needed with --vocabulary")
+    parser.add_argument("--task", help="names, comma-separated (all that have been trained)")
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--micro-batch", help="of networks with batch norm, comma-separated (each half of the global batch down to 8)")
+    parser.add_argument("--vocabulary", help="sizes, comma-separated: only says how many steps the task takes with each of them")
     arguments = parser.parse_args()
+    if not arguments.out and not arguments.vocabulary:
+        parser.error("--out DIR is missing")
     catalog = json.loads(Path(arguments.tasks).read_text())
+    names = arguments.task.split(",") if arguments.task else [t["name"] for t in catalog["tasks"] if not t["extrapolated_from"]]
     for task in catalog["tasks"]:
-        if arguments.task and task["name"] not in arguments.task.split(","):
+        if task["name"] not in names:
             continue
         model = next(model for model in catalog["models"] if model["name"] == task["model"])
         family, shape = model["family"], {**model["sizes"], **model["constants"]}
         global_batch = task["global_batch"]
+        if arguments.vocabulary:
+            for vocabulary in arguments.vocabulary.split(","):
+                other_task, other_shape = with_vocabulary(task, shape, int(vocabulary))
+                for seed in range(1, arguments.seeds + 1):
+                    trained(other_task, family, other_shape, global_batch, seed)
+            continue
         if not FAMILIES[family].has_batch_norm:
             sizes = [global_batch]  # nothing in this network sees more than one sample
         elif arguments.micro_batch:
@@ -200,13 +230,8 @@ def main():
         for size in sizes:
             curves = []
             for seed in range(1, arguments.seeds + 1):
-                began = time.monotonic()
-                training = Training(task, family, shape, size, seed)
-                curves.append(curve(training))
-                first = next((i for i, value in enumerate(curves[-1], 1) if value <= task["target"]), None)
-                print(f"{task['name']} micro-batch {size} seed {seed}: "
-                      f"{'not reached' if first is None else first * task['evaluation_interval']} steps, "
-                      f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+                training, values = trained(task, family, shape, size, seed)
+                curves.append(values)
             runs.append({"micro_batch": size if FAMILIES[family].has_batch_norm else None, "curves": curves})
             document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
                                                    "held_out_samples", "evaluation_interval")}

@@ -51,6 +51,15 @@ class Converge(Case):
         self.reach("dlrm-tiny", "clicks")
         self.assertIn("clicks: held-out error ≤ 0.1, the best possible is 0.07447,", self.shown())
 
+    def test_a_task_that_nobody_has_trained_is_marked(self):
+        tasks = json.loads(tool("models", "--json").stdout)["tasks"]
+        marked = [task for task in tasks if task["extrapolated_from"]]
+        self.assertEqual([task["name"] for task in marked], ["markov_124m"])
+        self.assertIn("gpt2-tiny", marked[0]["extrapolated_from"])
+        shown = " ".join(tool("models").stdout.split())
+        self.assertIn("(markov_124m), 64 samples per step of 1024 tokens; not trained yet, steps extrapolated from gpt2-tiny", shown)
+        self.assertEqual(shown.count("not trained yet"), 1)
+
     def test_a_task_reaches_its_target_in_bf16(self):
         refused = run("--model", "resnet-tiny", "--precision", "bf16", "--export-step", self.folder / "step")
         if refused.returncode == 3:

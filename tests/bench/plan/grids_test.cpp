@@ -96,7 +96,7 @@ TEST(Grids, OfAConfigAreRefusedInItsWords) {
        "[duplicate-value] plan.json: /grids/1: ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "accumulate": [1, 2], "target": 0.3, "seeds": [4, 5, 6]})"),
        "[bad-value] plan.json: /seeds: 3 ");
-  says(refusal_of_file(R"({"model": "gpt2-124m", "target": 0.3})"), "[no-task] plan.json: /target: gpt2-124m ");
+  says(refusal_of_file(R"({"model": "gpt2-355m", "target": 0.3})"), "[no-task] plan.json: /target: gpt2-355m ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "search": "energy"})"), "[option-needs] plan.json: /search ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "ranks": 8})"), "[bad-value] plan.json: /ranks 8: ");
   for (const char* text :

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/reference_steps.hpp"
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
@@ -12,6 +13,12 @@ using namespace bench;
 using namespace models;
 using namespace results;
 namespace {
+
+/// Those of the suite.
+std::size_t trained_tasks() {
+  const auto is_trained = [](const TaskDescription& task) { return task.extrapolated_from.empty(); };
+  return static_cast<std::size_t>(std::ranges::count_if(tasks(), is_trained));
+}
 
 TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
   const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--target", "default", "--accumulate", "1,4"});
@@ -74,7 +81,7 @@ TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
   const std::string what = ": accumulate 4 × 16 ranks does not divide the 32 samples of a step of the task ";
   EXPECT_EQ(plan.left_out,
             (std::vector<std::string>{"gpt2-tiny" + what + "markov", "llama-tiny" + what + "markov_llama"}));
-  EXPECT_EQ(plan.points.size(), 4 * tasks().size() - 2 * plan.left_out.size()) << "in both precisions";
+  EXPECT_EQ(plan.points.size(), 4 * trained_tasks() - 2 * plan.left_out.size()) << "in both precisions";
   for (const Point& point : plan.points) EXPECT_EQ(point.global_batch(), point.task->global_batch);
   EXPECT_TRUE(plan_of({"--suite", "convergence"}, 2).left_out.empty());
   const std::string none = refusal({"--suite", "convergence"}, 3);
@@ -93,7 +100,7 @@ TEST(PlanToTarget, WhatCannotBeIsRefused) {
     const std::string text = refusal(words);
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
-  says({"--model", "gpt2-124m", "--target", "default"}, "[no-task] --target: gpt2-124m ");
+  says({"--model", "gpt2-355m", "--target", "default"}, "[no-task] --target: gpt2-355m ");
   says({"--model", "gpt2-tiny", "--layers", "1", "--target", "default"}, "[no-task] --target");
   says({"--model", "gpt2-tiny", "--target", "soon"}, "[bad-value] --target soon: ");
   says({"--model", "gpt2-tiny", "--target", "0"}, "[bad-value] --target 0: ");
@@ -118,13 +125,26 @@ TEST(PlanToTarget, AnErrorThatNobodyCanHaveIsRefused) {
 
 TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulations) {
   const RunPlan plan = plan_of({"--suite", "convergence"});
-  EXPECT_EQ(plan.points.size(), 4 * tasks().size());
+  EXPECT_EQ(plan.points.size(), 4 * trained_tasks());
   EXPECT_EQ(plan.suite, "convergence");
   for (const Point& point : plan.points) {
     EXPECT_EQ(point.seeds.size(), 3u);
     EXPECT_EQ(point.global_batch(), task_of(point.network.name)->global_batch);
   }
   EXPECT_EQ(plan_of({"--suite", "convergence", "--seeds", "5"}).suite, "convergence (changed: seeds)");
+}
+
+TEST(PlanToTarget, ATaskThatNobodyHasTrainedIsMarkedAndInNoSuite) {
+  const RunPlan plan = plan_of({"--model", "gpt2-124m,gpt2-tiny", "--target", "default", "--accumulate", "1"});
+  ASSERT_EQ(plan.points.size(), 2u);
+  for (const Point& point : plan.points) {
+    const Target target = target_of(point, {});
+    EXPECT_EQ(target.extrapolated_from.has_value(), point.network.name == "gpt2-124m");
+    EXPECT_EQ(target.extrapolated_from.value_or(""), point.task->extrapolated_from);
+  }
+  EXPECT_LT(trained_tasks(), tasks().size());
+  for (const Point& point : plan_of({"--suite", "convergence"}).points)
+    EXPECT_EQ(point.task->extrapolated_from, "") << point.id;
 }
 
 TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {

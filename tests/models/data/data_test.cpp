@@ -151,32 +151,40 @@ TEST(TokenSource, TheOpeningIsTheFormulas) {
 }
 
 /// The least loss that a model which sees one token only can have on sequences of this length, from the exact shares of
-/// all pairs of tokens: the first two are uniform.
+/// a token and of which of its four successors comes next. The first token and the hidden one before it are uniform.
 double best_of_one_token(const TokenSource& source, std::int64_t length) {
-  const auto vocabulary = static_cast<std::int32_t>(source.vocabulary());
-  const auto count = static_cast<std::size_t>(vocabulary);
-  const auto at = [&](std::int32_t first, std::int32_t second) {
-    return static_cast<std::size_t>(first) * count + static_cast<std::size_t>(second);
-  };
-  const std::array shares = {0.5, 0.25, 0.125, 0.125};
-  std::vector<double> pairs(count * count, 1.0 / static_cast<double>(count * count)), seen(pairs.size());
+  constexpr std::array shares = {0.5, 0.25, 0.125, 0.125};
+  const auto vocabulary = static_cast<std::size_t>(source.vocabulary());
+  const auto group_of = [&](std::size_t token) { return static_cast<std::size_t>(source.table()[token]) % 4; };
+  std::size_t of_group_0 = 0;
+  while (group_of(of_group_0) != 0) ++of_group_0;
+  using Slots = std::array<double, 4>;
+  std::vector<std::array<std::size_t, 4>> successors(vocabulary);
+  std::vector<Slots> pairs(vocabulary), seen(vocabulary), following;
+  Slots first{};
+  for (std::size_t token = 0; token < vocabulary; ++token) {
+    for (std::size_t slot = 0; slot < 4; ++slot) {
+      first[(slot + group_of(token)) % 4] += shares[slot] / static_cast<double>(vocabulary * vocabulary);
+      successors[token][slot] = static_cast<std::size_t>(source.next(
+          static_cast<std::int32_t>(token), static_cast<std::int32_t>(of_group_0), static_cast<int>(slot)));
+    }
+  }
+  std::ranges::fill(pairs, first);
   for (std::int64_t t = 0; t < length; ++t) {
-    std::vector<double> following(pairs.size());
-    for (std::int32_t before = 0; before < vocabulary; ++before)
-      for (std::int32_t previous = 0; previous < vocabulary; ++previous)
-        for (int k = 0; k < 4; ++k)
-          following[at(previous, source.next(previous, before, k))] +=
-              pairs[at(before, previous)] * shares[static_cast<std::size_t>(k)];
-    pairs = following;
-    for (std::size_t i = 0; i < seen.size(); ++i) seen[i] += pairs[i] / static_cast<double>(length);
+    following.assign(vocabulary, Slots{});
+    for (std::size_t token = 0; token < vocabulary; ++token) {
+      for (std::size_t slot = 0; slot < 4; ++slot) {
+        seen[token][slot] += pairs[token][slot] / static_cast<double>(length);
+        for (std::size_t k = 0; k < 4; ++k)
+          following[successors[token][slot]][(k + group_of(token)) % 4] += pairs[token][slot] * shares[k];
+      }
+    }
+    pairs.swap(following);
   }
   double loss = 0;
-  for (std::int32_t token = 0; token < vocabulary; ++token) {
-    double total = 0;
-    for (std::int32_t next = 0; next < vocabulary; ++next) total += seen[at(token, next)];
-    for (std::int32_t next = 0; next < vocabulary; ++next)
-      if (const double share = seen[at(token, next)]; share > 0) loss -= share * std::log(share / total);
-  }
+  for (const Slots& slots : seen)
+    for (const double share : slots)
+      if (share > 0) loss -= share * std::log(share / (slots[0] + slots[1] + slots[2] + slots[3]));
   return loss;
 }
 
@@ -187,14 +195,15 @@ TEST(TokenSource, OneTokenOfContextDoesNotReachTheTarget) {
     const NetworkDescription network = find_network(task.model);
     if (network.data().kind != DataKind::tokens) continue;
     seen.insert(task.name);
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-      const TokenSource source(network.data().vocabulary, seed);
+    const std::int64_t vocabulary = network.data().vocabulary;
+    for (std::uint64_t seed = 1; seed <= (vocabulary < 1000 ? 40u : 1u); ++seed) {  // a large one varies by 0.001
+      const TokenSource source(vocabulary, seed);
       const double excess = best_of_one_token(source, task.seq_len) - exact_floor(network, task.seq_len);
       EXPECT_GT(excess, 0.109) << task.name << ": the documented bound, seed " << seed;
       EXPECT_GT(excess, task.target + 0.009) << task.name << ", seed " << seed;
     }
   }
-  EXPECT_TRUE(seen.contains("markov") && seen.contains("markov_llama"));
+  EXPECT_TRUE(seen.contains("markov") && seen.contains("markov_llama") && seen.contains("markov_124m"));
 }
 
 TEST(TokenSource, TokensFitAnyVocabulary) {

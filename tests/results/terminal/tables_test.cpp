@@ -106,6 +106,15 @@ TEST(Tables, DetailsAreInTheOrderOfTheTable) {
 }
 
 TEST(Tables, ShowTarget100) { expect_golden("show_target_100.txt", show_report(sample_target_report(), {false, 100})); }
+TEST(Tables, ATaskThatNobodyHadTrainedIsMarked) {
+  Report report = sample_target_report();
+  EXPECT_EQ(show_report(report, {false, 200}).find("extrapolated"), std::string::npos);
+  report.records[0].target->extrapolated_from = "runs of gpt2-tiny";
+  const Report read = report_from_json(to_json(report));
+  EXPECT_EQ(read.records[0].target->extrapolated_from, "runs of gpt2-tiny");
+  EXPECT_NE(show_report(read, {false, 200}).find("extrapolated from runs of gpt2-tiny, not trained before"),
+            std::string::npos);
+}
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
 TEST(Tables, ShowEnergy80Ascii) {
   expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false}));
