@@ -108,7 +108,7 @@ Family describe() {
                    .held_out_samples = 256,
                    .evaluation_interval = 25,
                    .most_steps = 2000},
-                  // The same source at the size of a GPU; the bound of one token is +0.120 here. With as many visits to
+                  // The same source at the size of a GPU; the bound of one token is +0.12 here. With as many visits to
                   // each token of the vocabulary as gpt2-tiny needs, 3500 steps; at most twice as many.
                   {.name = "markov_124m",
                    .model = "gpt2-124m",
