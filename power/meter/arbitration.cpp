@@ -10,8 +10,8 @@ namespace tw::power {
 namespace {
 
 // A source without a rank would be behind all others.
-#define TW_ENERGY_SOURCE(name, kind)                                            \
-  static_assert(std::ranges::count(domain_kinds, kind, &DomainKind::name) == 1, \
+#define TW_ENERGY_SOURCE(name, kind)                                                              \
+  static_assert(std::ranges::count(domain_kinds, std::string_view(kind), &DomainKind::name) == 1, \
                 #name " of sources.def has no rank in domain_kinds.hpp");
 #include "power/meter/sources.def"
 
