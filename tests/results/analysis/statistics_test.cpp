@@ -28,7 +28,7 @@ TEST(Statistics, QuantileType7) {
 
 // To first order on the logarithm, so that the inverse ratio has the inverse interval, and none is below 0 however wide.
 TEST(Statistics, RatiosOfPositiveFiguresStayPositive) {
-  const Estimate wide{2, -0.2, 4.2, "mean", 3}, narrow{1, 0.99, 1.01, "mean", 3};
+  const Estimate wide{2, -0.2, 4.2, Statistic::mean, 3}, narrow{1, 0.99, 1.01, Statistic::mean, 3};
   const Estimate down = ratio(wide, narrow), up = ratio(narrow, wide);
   EXPECT_DOUBLE_EQ(down.value, 2);
   EXPECT_GT(*down.low, 0);
@@ -37,7 +37,7 @@ TEST(Statistics, RatiosOfPositiveFiguresStayPositive) {
   EXPECT_DOUBLE_EQ(*up.low, 1 / *down.high);
   EXPECT_DOUBLE_EQ(*up.high, 1 / *down.low);
   EXPECT_NEAR(*ratio(narrow, narrow).high, std::exp(0.01 * std::sqrt(2.0)), 1e-12);
-  EXPECT_FALSE(ratio(wide, Estimate{1, {}, {}, "single", 1}).low);
+  EXPECT_FALSE(ratio(wide, Estimate{1, {}, {}, Statistic::single, 1}).low);
 }
 
 TEST(Statistics, Slope) {

@@ -42,9 +42,9 @@ PriceRow rented(double per_hour, double electricity) {
   p.rent_per_month = 730 * per_hour, p.electricity_per_kwh = electricity;
   return p;
 }
-const CostFigure& figure(const RecordCost& record, const char* per) {
+const CostFigure& figure(const RecordCost& record, CostPer per) {
   const auto found = std::ranges::find(record.figures, per, &CostFigure::per);
-  if (found == record.figures.end()) throw std::runtime_error(std::string("no ") + per);
+  if (found == record.figures.end()) throw std::runtime_error(std::string("no ") + to_string(per));
   return *found;
 }
 TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
@@ -59,23 +59,23 @@ TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
   EXPECT_EQ(r.scope, Scope::node);
   EXPECT_DOUBLE_EQ(r.it_power_w->value, 1000);
   EXPECT_DOUBLE_EQ(*r.facility_power_w, 1200);
-  EXPECT_NEAR(figure(r, "hour").total->value, 7.5 + 1.2 * 0.3, 1e-9);
-  const CostFigure& million = figure(r, "million_samples");  // 10,000 s
+  EXPECT_NEAR(figure(r, CostPer::hour).total->value, 7.5 + 1.2 * 0.3, 1e-9);
+  const CostFigure& million = figure(r, CostPer::million_samples);  // 10,000 s
   const double hours = 10000.0 / 3600;
   EXPECT_NEAR(million.hours_part, 7.5 * hours, 1e-9);
   EXPECT_NEAR(*million.kwh, hours * 1.2, 1e-9);
   EXPECT_NEAR(million.electricity_part, hours * 1.2 * 0.3, 1e-9);
   EXPECT_NEAR(million.total->value, 7.5 * hours + hours * 1.2 * 0.3, 1e-9);
   EXPECT_NEAR(*million.co2_kg, hours * 1.2 * 0.3, 1e-9) << "300 g a kWh";
-  EXPECT_NEAR(figure(r, "eflop").total->value, 1000 * million.total->value, 1e-6) << "1e9 FLOP a sample";
+  EXPECT_NEAR(figure(r, CostPer::eflop).total->value, 1000 * million.total->value, 1e-6) << "1e9 FLOP a sample";
   EXPECT_TRUE(std::ranges::none_of(r.figures, [](const CostFigure& f) { return f.per == CostPer::model; }));
 }
 
 TEST(Cost, OfATrainedModel) {
   const Report report = made_report({made_target_record(id, std::vector<double>(5, 3600.0), 1000)});
   const RecordCost r = cost_of(report, "EUR", bought()).records.at(0);
-  EXPECT_NEAR(figure(r, "model").total->value, 7.5 + 0.36, 1e-9) << "an hour";
-  EXPECT_NEAR(*figure(r, "model").kwh, 1.2, 1e-9);
+  EXPECT_NEAR(figure(r, CostPer::model).total->value, 7.5 + 0.36, 1e-9) << "an hour";
+  EXPECT_NEAR(*figure(r, CostPer::model).kwh, 1.2, 1e-9);
   EXPECT_EQ(r.of, CostPer::model);
 }
 
@@ -83,7 +83,7 @@ TEST(Cost, SwitchesAndStorageDrawTheirShare) {
   PriceRow p = bought();
   p.network_storage_power_w = 200;
   const RecordCost r = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", p).records.at(0);
-  EXPECT_NEAR(figure(r, "hour").electricity_part, 1.2 * 1.2 * 0.3, 1e-9);
+  EXPECT_NEAR(figure(r, CostPer::hour).electricity_part, 1.2 * 1.2 * 0.3, 1e-9);
   EXPECT_DOUBLE_EQ(*r.facility_power_w, 1440);
   EXPECT_DOUBLE_EQ(r.it_power_w->value, 1000) << "as it was measured";
 }
@@ -97,15 +97,15 @@ TEST(Cost, JoulesOfAPartAreALowerBoundAndNoneAtAllAreSaid) {
   EXPECT_NE(part.basis_note.find("lower bound"), std::string::npos);
   const RecordCost none = cost_of(made_report({made_record(id, hundred)}), "EUR", bought()).records.at(0);
   EXPECT_EQ(none.basis, CostBasis::hours_only);
-  EXPECT_FALSE(figure(none, "hour").kwh) << "absent, not 0";
-  EXPECT_FALSE(figure(none, "hour").co2_kg);
-  EXPECT_DOUBLE_EQ(figure(none, "hour").total->value, 7.5);
+  EXPECT_FALSE(figure(none, CostPer::hour).kwh) << "absent, not 0";
+  EXPECT_FALSE(figure(none, CostPer::hour).co2_kg);
+  EXPECT_DOUBLE_EQ(figure(none, CostPer::hour).total->value, 7.5);
   PriceRow all_in = rented(1, 0.3);
   all_in.electricity_included = true;
   const RecordCost included = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", all_in).records.at(0);
   EXPECT_EQ(included.basis, CostBasis::complete);
-  EXPECT_DOUBLE_EQ(figure(included, "hour").total->value, 1);
-  EXPECT_NEAR(*figure(included, "hour").kwh, 1, 1e-12) << "what it draws is known all the same";
+  EXPECT_DOUBLE_EQ(figure(included, CostPer::hour).total->value, 1);
+  EXPECT_NEAR(*figure(included, CostPer::hour).kwh, 1, 1e-12) << "what it draws is known all the same";
 }
 
 TEST(Cost, ARentThatIncludesElectricityMakesNoMeterWhole) {
@@ -137,7 +137,7 @@ TEST(Cost, WhatDoesNotCountHasNone) {
 
 TEST(Cost, IntervalsAreOverTrials) {
   const RecordCost r = cost_of(made_report({made_record(id, {99, 100, 101}, 1000)}), "EUR", bought()).records.at(0);
-  const Estimate& total = *figure(r, "million_samples").total;
+  const Estimate& total = *figure(r, CostPer::million_samples).total;
   EXPECT_EQ(total.count, 3);
   ASSERT_TRUE(total.low && total.high);
   EXPECT_LT(*total.low, total.value);
@@ -153,11 +153,11 @@ TEST(Cost, OfSamplesIsAtTheThroughputAndTheSamplesAJouleBesideIt) {
     const double seconds = 1e6 / record.summary.samples_per_s->value,
                  joules = 1e6 / record.summary.samples_per_j.at(Scope::node)->value;
     const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
-    const CostFigure& million = figure(r, "million_samples");
+    const CostFigure& million = figure(r, CostPer::million_samples);
     EXPECT_NEAR(million.hours_part, 7.5 * seconds / 3600, 1e-12 * million.hours_part);
     EXPECT_NEAR(*million.kwh, 1.2 * joules / 3.6e6, 1e-12 * *million.kwh);
     EXPECT_NEAR(million.total->value, million.hours_part + million.electricity_part, 1e-12 * million.total->value);
-    EXPECT_NEAR(figure(r, "eflop").total->value, 1000 * million.total->value, 1e-9 * million.total->value);
+    EXPECT_NEAR(figure(r, CostPer::eflop).total->value, 1000 * million.total->value, 1e-9 * million.total->value);
     ASSERT_TRUE(million.total->low && million.total->high);
     EXPECT_GT(*million.total->low, 0) << "nobody is paid for training";
     EXPECT_LT(*million.total->low, million.total->value);
@@ -186,7 +186,7 @@ TEST(Cost, PartsAreOfTheTrialsThatTheTotalIsOf) {
     EXPECT_NEAR(f.electricity_part, *f.kwh * 0.3, 1e-12 * f.electricity_part) << to_string(f.per);
     EXPECT_NEAR(*f.co2_kg, *f.kwh * 0.3, 1e-12) << to_string(f.per);
   }
-  EXPECT_NEAR(figure(r, "hour").hours_part, 7.5, 1e-9) << "an hour is an hour";
+  EXPECT_NEAR(figure(r, CostPer::hour).hours_part, 7.5, 1e-9) << "an hour is an hour";
   PriceRow included = bought();
   included.electricity_included = true;
   for (const CostFigure& f : cost_of(made_report({record}), "EUR", included).records.at(0).figures)
@@ -196,7 +196,7 @@ TEST(Cost, PartsAreOfTheTrialsThatTheTotalIsOf) {
 TEST(Cost, AnHourDoesNotKnowWhenATargetWasReached) {
   const Record record = made_target_record(id, std::vector<double>(5, 3600.0), 1000);
   const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
-  const Estimate &hour = *figure(r, "hour").total, &model = *figure(r, "model").total;
+  const Estimate &hour = *figure(r, CostPer::hour).total, &model = *figure(r, CostPer::model).total;
   EXPECT_NEAR(*hour.high - *hour.low, 0, 1e-12);
   EXPECT_GT(*model.high - *model.low, 0.01);
 }
@@ -207,7 +207,7 @@ TEST(Cost, SensitivityTurnsOneInputAtATime) {
   const CostReport costs = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", p, 0.2);
   const auto& all = costs.records[0].sensitivity;
   const auto of = [&](const std::string& input) { return *std::ranges::find(all, input, &Sensitivity::input); };
-  const double base = figure(costs.records[0], "million_samples").total->value;
+  const double base = figure(costs.records[0], CostPer::million_samples).total->value;
   const double hours = 10000.0 / 3600, electricity = hours * 1.2 * 0.3;
   EXPECT_NEAR(of("electricity_per_kwh").cost_high - base, 0.2 * electricity, 1e-9);
   EXPECT_NEAR(of("electricity_per_kwh").cost_low - base, -0.2 * electricity, 1e-9);

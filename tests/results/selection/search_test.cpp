@@ -295,7 +295,7 @@ Report report_to_target() {
     one.target.emplace();
     one.target->metric = TargetMetric::excess_loss, one.target->value = 0.1;
     ToTarget& reached = one.summary.to_target.emplace();
-    const auto sharp = [](double v) { return Estimate{v, 0.99 * v, 1.01 * v, "mean", 5}; };
+    const auto sharp = [](double v) { return Estimate{v, 0.99 * v, 1.01 * v, Statistic::mean, 5}; };
     reached.time_s = sharp(seconds), reached.energy_j[Scope::device] = sharp(joules);
   }
   return report;
@@ -348,7 +348,7 @@ TEST(ParetoFront, AnInwardBendHasNoKnee) {
 
 TwoFigures figures(double first, double second, std::optional<double> half = {}) {
   const auto of = [&](double v) {
-    return half ? Estimate{v, v - *half, v + *half, "mean", 5} : Estimate{v, {}, {}, "single", 1};
+    return half ? Estimate{v, v - *half, v + *half, Statistic::mean, 5} : Estimate{v, {}, {}, Statistic::single, 1};
   };
   return {of(first), of(second)};
 }

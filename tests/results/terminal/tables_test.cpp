@@ -242,7 +242,7 @@ TEST(Tables, WhatSummariseCannotMakeIsShown) {
     r.summary.step_time_s.reset(), r.summary.step_time_p50_s.reset(), r.summary.step_time_min_s.reset();
     r.summary.ceiling_flops_per_s.reset(), r.summary.tokens_per_s.reset(), r.summary.flops_per_s.reset();
     EXPECT_NE(show_report(report, {false, 80}).find("p50 absent"), std::string::npos);
-    r.summary.step_time_s = Estimate{odd, odd, odd, "mean", 3};
+    r.summary.step_time_s = Estimate{odd, odd, odd, Statistic::mean, 3};
     r.trials[0].step_time_s[3] = r.trials[0].loss[4] = r.trials[0].window_s = odd;
     r.trials[0].phase_s["forward"] = odd;
     r.summary.samples_per_s->value = odd;
