@@ -10,9 +10,9 @@ namespace tw::power {
 namespace {
 
 // A source without a rank would be behind all others.
-#define TW_ENERGY_SOURCE(name, kind)                                                              \
+#define TW_ENERGY_SOURCE(folder, kind)                                                            \
   static_assert(std::ranges::count(domain_kinds, std::string_view(kind), &DomainKind::name) == 1, \
-                #name " of sources.def has no rank in domain_kinds.hpp");
+                #folder " of sources.def has no rank in domain_kinds.hpp");
 #include "power/meter/sources.def"
 
 /// One source's sensors of one scope.
