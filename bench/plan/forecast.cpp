@@ -267,16 +267,17 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
       one.most_steps = one.likely_steps =
           static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
     }
-    const std::optional<double> step = is_open(point, plan) ? std::nullopt : step_seconds(point);
-    if (!point.task) one.seconds = window_seconds_of(measurement, step.value_or(0));
-    one.is_least = one.seconds && !step;
-    if (one.seconds || !step) continue;
+    const std::optional<double> known = is_open(point, plan) ? std::nullopt : step_seconds(point);
+    const double step = known.value_or(0);
+    if (!point.task) one.seconds = window_seconds_of(measurement, step);
+    one.is_least = one.seconds && !known;
+    if (one.seconds || !known) continue;
     if (point.task) {
-      one.seconds = *step * with_evaluations(*one.most_steps, point);
-      if (one.likely_steps) one.likely_seconds = *step * with_evaluations(*one.likely_steps, point);
+      one.seconds = step * with_evaluations(*one.most_steps, point);
+      if (one.likely_steps) one.likely_seconds = step * with_evaluations(*one.likely_steps, point);
       one.is_most = true;
     } else {
-      one.seconds = *step * *one.most_steps + measurement.ceiling_seconds + set_up_seconds;
+      one.seconds = step * *one.most_steps + measurement.ceiling_seconds + set_up_seconds;
     }
   }
   return all;

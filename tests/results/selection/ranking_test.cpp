@@ -19,7 +19,7 @@ using namespace testing;
 /// A valid record with figures of these values; 0: absent.
 Record record(const std::string& id, double samples_per_s, double package_flops_per_w = 0, double target_s = 0) {
   const auto estimate = [](double value) {
-    return value > 0 ? std::optional(Estimate{value, {}, {}, "mean", 3}) : std::nullopt;
+    return value > 0 ? std::optional(Estimate{value, {}, {}, Statistic::mean, 3}) : std::nullopt;
   };
   Record r;
   r.id = id;
