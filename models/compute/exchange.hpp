@@ -14,8 +14,8 @@ class Stream;
 /// another rank fail, after which main aborts the job.
 class Exchange {
  public:
-  /// From 0 to size() − 1.
   virtual ~Exchange() = default;
+  /// From 0 to size() − 1.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // Collectives: all ranks call them in the same order with equal counts.

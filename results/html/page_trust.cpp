@@ -71,7 +71,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
                                           : Words{"not counted", Look::quiet},
                              m.reason + (m.detail.empty() ? "" : (m.reason.empty() ? "" : ": ") + m.detail)});
     if (meters.rows.empty())
-      section.say(whose(systems, systems[s]) + "no meter was searched for, or the report does not say so.",
+      section.say(whose(systems, systems[s]) + "no meter was searched for, or the report does not list them.",
                   Look::quiet);
     section.add(std::move(meters));
     Table rows = ledger(systems[s], names[s], whose(systems, systems[s]) + "Readings");

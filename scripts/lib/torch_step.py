@@ -18,7 +18,6 @@ Each way is timed in --blocks blocks of --seconds, after warm-up, and the fastes
 median of its steps, timed without waiting between them. After each way, all results so far are printed as one line of JSON; the
 last line counts. Exit code 1: no way ran with a finite loss.
 """
-import argparse
 import contextlib
 import json
 import math
@@ -31,7 +30,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import torch_networks
-from errors import fail
+from errors import Parser, fail
 
 
 def ways_of(options, half):
@@ -109,7 +108,7 @@ def spread(rates):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = Parser(__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--model", required=True, choices=[*torch_networks.TRANSFORMERS, *torch_networks.IMAGES])
     parser.add_argument("--precision", default="bf16", choices=["float32", "tf32", "bf16", "fp16"])
     parser.add_argument("--micro-batch", type=int, default=8)

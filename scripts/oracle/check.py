@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Compares exported training steps with JAX: check.py [--json] FOLDER... Exit code 0: all within tolerance, 1: not."""
 
-import argparse
 import json
 import sys
 import time
@@ -47,7 +46,7 @@ def print_table(result, worst):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = exported.Parser(__doc__)
     parser.add_argument("folders", nargs="+", help="what --export-step wrote")
     parser.add_argument("--json", action="store_true", help="all findings, one JSON object a line for each folder, instead of tables")
     parser.add_argument("--worst", type=int, default=3, help="rows for each kind of comparison")

@@ -7,7 +7,6 @@ distributions with other random numbers (sources.py, initial.py). A run continue
 the target, so that its curve also covers slightly stricter targets.
 """
 
-import argparse
 import functools
 import json
 import math
@@ -22,6 +21,7 @@ import numpy as np
 
 import bert
 import dlrm
+import exported
 import gpt2
 import initial
 import llama
@@ -196,7 +196,7 @@ def trained(task, family, shape, micro_batch, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = exported.Parser(__doc__.splitlines()[0])
     parser.add_argument("--tasks", required=True, help="what `trainwatt models --json` prints")
     parser.add_argument("--out", help="folder for TASK.json; not needed with --vocabulary")
     parser.add_argument("--task", help="names, comma-separated (all that have been trained)")
@@ -205,7 +205,7 @@ def main():
     parser.add_argument("--vocabulary", help="sizes, comma-separated: only says how many steps the task takes with each of them")
     arguments = parser.parse_args()
     if not arguments.out and not arguments.vocabulary:
-        parser.error("--out DIR is missing")
+        exported.fail(2, "option-needs", "--out DIR is missing; see --help")
     catalog = json.loads(Path(arguments.tasks).read_text())
     names = arguments.task.split(",") if arguments.task else [t["name"] for t in catalog["tasks"] if not t["extrapolated_from"]]
     for task in catalog["tasks"]:

@@ -14,7 +14,7 @@ import rules
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
-from errors import fail  # noqa: E402
+from errors import Parser, fail  # noqa: E402, F401  the programs beside this one have no path to errors.py
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 

@@ -89,11 +89,16 @@ printf '// µ%0116d\n// µ%0117d\n' 0 0 >"$work/tree/power/wide.cpp" # 120 and 1
 printf 'apt-get install libfmt-dev\n' >"$work/tree/scripts/other"
 mkdir -p "$work/tree/tests/e2e"
 touch "$work/tree/tests/e2e/test_"{1..16}.{py,sh} "$work/tree/tests/e2e/forgotten_test.cpp"
+mkdir -p "$work/tree/tests/power/sources"
+touch "$work/tree/tests/power/sources/"{collected,nvml_left}_test.cpp
+printf '%s\n' 'file(GLOB tests */*_test.cpp)' 'list(FILTER tests EXCLUDE REGEX "/nvml[a-z_]*_test\\.cpp$")' >"$work/tree/tests/power/CMakeLists.txt"
 for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'power/launch.cu:1:' \
   'power/wide.cpp:2: longer than 120 columns' 'tests/e2e: has 33 sources' 'tests/e2e/forgotten_test.cpp: no CMakeLists.txt' \
+  'tests/power/sources/nvml_left_test.cpp: no CMakeLists.txt' \
   'scripts/other: names the package libfmt-dev' 'scripts/other: calls apt'; do
   expect 1 "$wrong" "$here/check_tree.sh" "$work/tree"
 done
+if grep -q collected_test "$work/output"; then echo "check_tree.sh blames a test that is collected"; failures=$((failures + 1)); fi
 # A file that git does not track is its user's.
 if command -v git >/dev/null; then
   mkdir -p "$work/user/scripts/lib"

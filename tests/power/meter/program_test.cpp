@@ -25,7 +25,7 @@ TEST(Command, KeepsBothStreamsAndInheritsNoFile) {
   EXPECT_EQ(result.output, "out\nerr\n0\n1\n2\n");
 }
 
-/// tests/tool/killed_meter_test.cpp kills the process that a program is bound to.
+/// tests/bench/tool/meter/killed_meter_test.cpp kills the process that a program is bound to.
 class StartProgram : public testing::TestWithParam<bool> {};
 
 TEST_P(StartProgram, GivesItFilesSignalsAndAGroup) {
