@@ -157,7 +157,7 @@ class Pair {
     const Set set = [rented](PriceRow& p, double v) { (rented ? p.rent_per_month : p.capex) = v; };
     return along({rented ? "rent_per_month" : "capex",
                   side.name,
-                  currency + (rented ? " a node and month" : " a node"),
+                  currency + (rented ? " per node and month" : " per node"),
                   (rented ? "rent of " : "price of ") + side.name,
                   is_a ? set : Set(),
                   is_a ? Set() : set,

@@ -22,15 +22,15 @@ const char* per(CostPer unit) {
 }
 
 std::string turned_input(const std::string& name) {
-  static const std::map<std::string, std::string> all = {{"rent_per_month", "rent a month"},
+  static const std::map<std::string, std::string> all = {{"rent_per_month", "rent per month"},
                                                          {"life_years", "life"},
-                                                         {"maintenance_per_year", "maintenance a year"},
-                                                         {"fixed_opex_per_year", "fixed opex a year"},
+                                                         {"maintenance_per_year", "maintenance per year"},
+                                                         {"fixed_opex_per_year", "fixed opex per year"},
                                                          {"network_storage_capex", "network and storage, capex"},
                                                          {"network_storage_power_w", "network and storage, power"},
                                                          {"time_to_target_s", "time to the target"},
                                                          {"samples_per_s", "samples/s"},
-                                                         {"electricity_per_kwh", "electricity a kWh"},
+                                                         {"electricity_per_kwh", "electricity per kWh"},
                                                          {"pue", "PUE"},
                                                          {"it_power_w", "power of the IT"}};
   const auto found = all.find(name);
@@ -75,15 +75,15 @@ std::vector<CostInput> inputs_of(const CostReport& report) {
   if (!p.file_note.empty()) say("note of the prices", printable(p.file_note), file);
   if (p.rent_per_month)
     number("rent", "rent_per_month", *p.rent_per_month,
-           currency + " a node and month" + (p.electricity_included ? ", electricity included" : ""));
+           currency + " per node and month" + (p.electricity_included ? ", electricity included" : ""));
   if (p.capex) {
-    number("capex", "capex", *p.capex, currency + " a node");
+    number("capex", "capex", *p.capex, currency + " per node");
     number("life", "life_years", p.life_years.value_or(0), "years");
   }
-  number("maintenance", "maintenance_per_year", p.maintenance_per_year, currency + " a node and year");
-  number("fixed opex", "fixed_opex_per_year", p.fixed_opex_per_year, currency + " a node and year");
-  number("network and storage, capex", "network_storage_capex", p.network_storage_capex, currency + " a node");
-  number("network and storage, power", "network_storage_power_w", p.network_storage_power_w, "W a node");
+  number("maintenance", "maintenance_per_year", p.maintenance_per_year, currency + " per node and year");
+  number("fixed opex", "fixed_opex_per_year", p.fixed_opex_per_year, currency + " per node and year");
+  number("network and storage, capex", "network_storage_capex", p.network_storage_capex, currency + " per node");
+  number("network and storage, power", "network_storage_power_w", p.network_storage_power_w, "W per node");
   number("utilisation", "utilisation", 100 * p.utilisation, "% of the hours paid for");
   number("electricity", "electricity_per_kwh", p.electricity_per_kwh, currency + "/kWh");
   number("PUE", "pue", p.pue, "");

@@ -26,7 +26,7 @@ namespace tw::results::words {
 
 /// "a million samples"
 const char* per(CostPer unit);
-/// "rent a month" of a Sensitivity's `input`.
+/// "rent per month" of a Sensitivity's `input`.
 std::string turned_input(const std::string& name);
 /// How a lower, or a higher, input changes the cost as given: "+25.0 %"; "as given: it cannot be more" if the input
 /// cannot go that way.

@@ -24,14 +24,14 @@ struct Usual {
   const char* per;
 };
 constexpr Usual usual[] = {
-    {"rent_per_month", 5, 5e5, true, "a node and month"},
-    {"capex", 200, 5e6, true, "a node"},
-    {"maintenance_per_year", 1, 1e6, true, "a node and year"},
-    {"fixed_opex_per_year", 1, 1e6, true, "a node and year"},
-    {"network_storage_capex", 5, 5e6, true, "a node"},
-    {"electricity_per_kwh", 0.01, 2, true, "a kWh"},
+    {"rent_per_month", 5, 5e5, true, "per node and month"},
+    {"capex", 200, 5e6, true, "per node"},
+    {"maintenance_per_year", 1, 1e6, true, "per node and year"},
+    {"fixed_opex_per_year", 1, 1e6, true, "per node and year"},
+    {"network_storage_capex", 5, 5e6, true, "per node"},
+    {"electricity_per_kwh", 0.01, 2, true, "per kWh"},
     {"life_years", 1, 10, false, "years"},
-    {"network_storage_power_w", 0.1, 2e4, false, "W a node"},
+    {"network_storage_power_w", 0.1, 2e4, false, "W per node"},
     {"utilisation", 0.05, 1, false, "of the hours paid for"},
     {"pue", 1, 3, false, ""},
     {"carbon_g_per_kwh", 1, 1500, false, "g CO2e/kWh"},

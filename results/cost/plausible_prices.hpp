@@ -13,7 +13,7 @@ namespace tw::results {
 /// values of 0 and defaults never.
 std::vector<PriceDoubt> implausible_prices(const PriceRow& row, const std::string& currency);
 /// The first amount of the row that nothing costs, 100 times the highest usual one or more, as "/systems/x/capex: must
-/// be below 500000000 EUR a node, is 1000000000000"; empty if there is none.
+/// be below 500000000 EUR per node, is 1000000000000"; empty if there is none.
 std::string impossible_price(const PriceRow& row, const std::string& currency);
 /// Where the file has a key of the row: "/systems/x/capex", "/electricity_per_kwh".
 std::string place_of(const PriceRow& row, const std::string& key);

@@ -12,7 +12,7 @@ namespace tw::results {
 
 /// A price that is probably a slip (results/cost/plausible_prices.hpp).
 struct PriceDoubt {
-  std::string key, text;  ///< "capex", "12 EUR a node is implausible (usual: …): …"
+  std::string key, text;  ///< "capex", "12 EUR per node is implausible (usual: …): …"
 };
 
 /// Of one node where nothing else is said. A month is 730 h, a year 8760 h.

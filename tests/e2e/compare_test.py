@@ -161,7 +161,7 @@ class Compare(Case):
         of = ("--price-of", "a=one", "--price-of", "b=two")
         process = tool("compare", self.a, self.b, "--prices", prices, *of)
         self.assert_ran(process)
-        for word in ("Prices of a", "Prices of b", "100 EUR a node and month, electricity included", "basis of cost"):
+        for word in ("Prices of a", "Prices of b", "100 EUR per node and month, electricity included", "basis of cost"):
             self.assertIn(word, process.stdout)
         self.refused(USAGE, ["prices.json", "error[no-price]", "--price-of a="], "compare", self.a, self.b, "--prices", prices)
         self.refused(USAGE, ["error[unknown-name]", "three"], "compare", self.a, self.b, "--prices", prices, "--price-of", "a=three", "--price-of", "b=two")

@@ -192,9 +192,9 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
         row, every, none = f"{path}, row offer-1", f"{path}, for all systems", "default, since none is given"
         self.assertEqual(prices, {
             "row": ["offer-1", None, str(path)], "currency": ["EUR", None, str(path)], "note": ["three years", None, row],
-            "note of the prices": ["list prices of March", None, str(path)], "rent": [730, "EUR a node and month", row],
-            "maintenance": [8760, "EUR a node and year", row], "fixed opex": [0, "EUR a node and year", none],
-            "network and storage, capex": [0, "EUR a node", none], "network and storage, power": [0, "W a node", none],
+            "note of the prices": ["list prices of March", None, str(path)], "rent": [730, "EUR per node and month", row],
+            "maintenance": [8760, "EUR per node and year", row], "fixed opex": [0, "EUR per node and year", none],
+            "network and storage, capex": [0, "EUR per node", none], "network and storage, power": [0, "W per node", none],
             "utilisation": [100, "% of the hours paid for", none], "electricity": [0.3, "EUR/kWh", every],
             "PUE": [1.25, None, row], "carbon intensity": [380, "g CO2e/kWh", every]})
         self.assertIn(["sensitivity", "each input is varied by", 20, "% down and up", "--sensitivity"], [[cell["value"] for cell in row] for row in sheet])
@@ -204,7 +204,7 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
         bought = {**self.PRICES, "currency": "=EUR", "note": EVIL, "systems": {"offer-1": {"capex": 9e4, "life_years": 5}}}
         book, _, _ = self.with_prices(FIXTURES / "good_energy.json", bought)
         prices = {row[1]["value"]: [cell["value"] for cell in row[2:4]] for row in book["Inputs"]["rows"] if row[0]["value"] == "price"}
-        self.assertEqual((prices["capex"], prices["life"]), ([90000, "=EUR a node"], [5, "years"]))
+        self.assertEqual((prices["capex"], prices["life"]), ([90000, "=EUR per node"], [5, "years"]))
         self.assertEqual(prices["note of the prices"], [EVIL, None])
         for sheet in book.values():
             self.assertFalse([cell for row in sheet["rows"] for cell in row if cell["type"] == "f" or cell["link"]])

@@ -422,13 +422,13 @@ class Page(unittest.TestCase):
         page = self.make(self.offers / "offer1.json", options=("--prices", str(self.prices()), "--price-of", "Offer 2"))
         self.look(page, 5, picture="costs", sizes=((1280, False), (390, False)))
         text = self.browser.evaluate("document.getElementById('cost').textContent")
-        for said in ("a million samples", "kWh", "electricity a kWh"):
+        for said in ("a million samples", "kWh", "electricity per kWh"):
             self.assertIn(said, text)
         inputs = self.rows("Prices, as given")
         path = str(self.prices())
         self.assertEqual(inputs["note of the prices"], ["list prices of March", path])
         self.assertEqual(inputs["note"], ["of three years", f"{path}, row Offer 2"])
-        self.assertEqual(inputs["rent"], ["2600 EUR a node and month", f"{path}, row Offer 2"])
+        self.assertEqual(inputs["rent"], ["2600 EUR per node and month", f"{path}, row Offer 2"])
         self.assertEqual(inputs["PUE"], ["1.3", f"{path}, for all systems"])
         self.assertEqual(inputs["utilisation"], ["100 % of the hours paid for", "default, since none is given"])
         self.assertIn("against cost", self.browser.evaluate("document.getElementById('pareto').textContent"))

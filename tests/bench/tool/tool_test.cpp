@@ -269,7 +269,7 @@ TEST_F(Export, HtmlOfOneReportWithItsCosts) {
     EXPECT_EQ(o.code, 0) << o.err;
     const std::string text = contents(page);
     EXPECT_NE(text.find("EUR per million samples"), std::string::npos) << which;
-    EXPECT_NE(text.find(which[0] == 'A' ? "7300 EUR a node and month" : "730 EUR a node and month"), std::string::npos) << which;
+    EXPECT_NE(text.find(which[0] == 'A' ? "7300 EUR per node and month" : "730 EUR per node and month"), std::string::npos) << which;
   }
   expect_refused(run({"html", good, "-o", folder_ + "/none.html", "--prices", prices, "--price-of", "huge"}),
                  "error[unknown-name]: ");

@@ -234,7 +234,7 @@ TEST(Cost, SensitivityIsOfTheCostAsGivenAndSaysWhatGoesOneWayOnly) {
   EXPECT_EQ(words::change_at_more(of("utilisation")), "as given: it cannot be more");
   EXPECT_EQ(all.back().input, "rent_per_month") << "25 % is more than 20";
   const std::string text = cost_text(costs, {false, 160});
-  EXPECT_NE(text.find("rent a month"), std::string::npos) << text;
+  EXPECT_NE(text.find("rent per month"), std::string::npos) << text;
   EXPECT_EQ(text.find("rent_per_month"), std::string::npos) << text;
   EXPECT_NE(text.find("+25.0 %, -16.7 %"), std::string::npos) << text;
 }

@@ -326,7 +326,7 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   const page::Chart& tornado = charts[0];
   EXPECT_EQ(tornado.kind, "tornado");
   EXPECT_EQ(tornado.line, 0.0);
-  EXPECT_NE(std::ranges::find(tornado.categories, "electricity a kWh"), tornado.categories.end());
+  EXPECT_NE(std::ranges::find(tornado.categories, "electricity per kWh"), tornado.categories.end());
   ASSERT_EQ(tornado.sets.size(), 2u);
   ASSERT_EQ(tornado.table.rows.size(), tornado.categories.size());
   double before = HUGE_VAL;
