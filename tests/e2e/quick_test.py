@@ -22,7 +22,7 @@ class Quick(Case):
         records = report["records"]
         self.assertEqual(len(records), 8)
         # The table is in the order of the networks, precisions and accumulation, whatever that of the run was.
-        in_table = sorted((record["id"] for record in records), key=process.stdout.rfind)
+        in_table = sorted((record["id"] for record in records), key=lambda id: process.stdout.rfind(f"\n  {id} "))
         places = [(network, ("float32", "bf16").index(precision), accumulate)
                   for network, precision, *_, accumulate, _ in (one.split("/") for one in in_table)]
         self.assertEqual(places, sorted(places), process.stdout)
