@@ -46,6 +46,8 @@ struct RunOption {
 const std::vector<RunOption>& run_options();
 /// Null: no option has this key.
 const RunOption* find_run_option(const std::string& key);
+/// Of an integer or a number.
+double number_of(const OptionValue& value);
 /// "--window" of "window_s", of axes too.
 std::string option_name(const std::string& key);
 /// Some of them in the text of a UsageError.
