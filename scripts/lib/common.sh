@@ -26,19 +26,32 @@ usable_cores() {
 # show_help: the comment at the head of the script.
 show_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-# parse_options "OPTIONS" ARGS…: the options of a script. "--out: --json" takes --out VALUE into $out and sets json=yes for --json; the
-# caller sets the defaults. Other words are collected in the array `words` if OPTIONS has WORDS, and refused otherwise.
+# need_value OPTION VALUE: exits with 2 if the value is missing, empty (as from a shell variable that is not set) or another option.
+need_value() {
+  case ${2:-} in '' | --*) die 2 bad-value "$1 needs a value${2:+, not '$2'}; see --help" ;; esac
+}
+# need_number NAME VALUE LEAST: exits with 2 unless the value is a whole number of at least LEAST.
+need_number() {
+  [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ && $2 -ge $3 ]] || die 2 bad-value "$1 takes a number of at least $3, not '$2'"
+}
+
+# parse_options "OPTIONS" ARGS…: the options of a script. "--out: --json" takes --out VALUE or --out=VALUE into $out and sets json=yes
+# for --json; the caller sets the defaults. Other words are collected in the array `words` if OPTIONS has WORDS, and refused otherwise.
 parse_options() {
-  local known=" $1 " variable
+  local known=" $1 " option variable value
   shift
   words=()
   while [ $# -gt 0 ]; do
-    variable=${1#--} variable=${variable//-/_}
+    option=${1%%=*} variable=${option#--} variable=${variable//-/_}
     case $known in
-      *" $1: "*)
-        [ $# -ge 2 ] || die 2 bad-value "$1 needs a value; see --help"
-        printf -v "$variable" '%s' "$2"
-        shift
+      *" $option: "*)
+        value=${1#"$option"} value=${value#=}
+        if [ "$1" = "$option" ] && [ $# -ge 2 ]; then
+          value=$2
+          shift
+        fi
+        need_value "$option" "$value"
+        printf -v "$variable" '%s' "$value"
         ;;
       *" $1 "*) printf -v "$variable" yes ;;
       *)
@@ -55,13 +68,15 @@ parse_options() {
     shift
   done
 }
-# make_folder FOLDER OPTION: creates the folder that OPTION names.
-make_folder() { mkdir -p "$1" 2>/dev/null || die 3 output-not-writable "cannot create $1; choose another folder with $2 DIR"; }
+# make_folder FOLDER OPTION: creates the folder that OPTION names, and checks that files can be written to it.
+make_folder() {
+  mkdir -p -- "$1" 2>/dev/null || die 3 output-not-writable "cannot create $1; choose another folder with $2 DIR"
+  [ -w "$1" ] || die 3 output-not-writable "cannot write to $1; choose another folder with $2 DIR"
+}
 # prepare_build: checks $jobs and creates $build, of quickstart and test.
 prepare_build() {
-  case $jobs in '' | *[!0-9]* | 0) die 2 bad-value "--jobs takes a number of at least 1, not '$jobs'" ;; esac
+  need_number --jobs "$jobs" 1
   make_folder "$build" --build
-  [ -w "$build" ] || die 3 output-not-writable "cannot write to the build folder $build; choose another one with --build DIR"
   build=$(cd "$build" && pwd)
 }
 

@@ -53,11 +53,18 @@ for command in quickstart test; do
   expect 2 'error[bad-value]: --jobs takes a number' "$root/scripts/$command" --jobs many
   expect 2 'error[bad-value]: --build needs a value' "$root/scripts/$command" --build
   expect 3 'error[output-not-writable]: ' "$root/scripts/$command" --build /proc/none
+  expect 3 'error[output-not-writable]: cannot create /proc/none;' "$root/scripts/$command" --build=/proc/none
+  expect 2 "error[bad-value]: --build needs a value, not '--jobs'" "$root/scripts/$command" --build --jobs 2
+  expect 2 "error[bad-value]: --jobs needs a value; " "$root/scripts/$command" --jobs=
+  expect 2 "error[unknown-option]: unknown option '--no-install=yes'" "$root/scripts/$command" --no-install=yes
 done
 expect 2 'error[unknown-name]: ' env TRAINWATT_TEST_ENVIRONMENT=nowhere "$root/scripts/test" --build "$work/build"
 for command in package check-oracle check-distributions bench-cpu gpu-validate oracle/make-golden; do
   expect 2 "${command##*/}: error[unknown-option]: " "$root/scripts/$command" --nonsense
   expect 0 "scripts/$command " "$root/scripts/$command" --help
+done
+for command in package check-oracle quickstart test oracle/make-golden oracle/make-convergence oracle/make-statistics; do
+  expect 2 "${command##*/}: error[bad-value]: --build needs a value; " "$root/scripts/$command" --build ''
 done
 expect 2 'error[option-needs]: ' "$root/scripts/package"
 expect 2 'error[option-needs]: ' "$root/scripts/check-distributions"
@@ -178,6 +185,16 @@ done
 touch "$work/checkout/tests/house/bare_root.sh.fails"
 expect 1 '| debian13 | scripts/test | 1 |' "${check[@]}"
 expect 2 'error[unknown-name]: ' "${check[0]}" debian11
+# What is wrong with the call is said before the head of the table, and before anything is made.
+mv "$work/checkout/tests/house/bare_root.sh.calls" "$work/calls"
+expect 2 'error[bad-value]: --work needs a value; ' "${check[0]}" --work '' debian12
+expect 2 'error[bad-value]: --work needs a value; ' "${check[0]}" --work= debian12
+expect 2 "error[duplicate-value]: debian12 is given twice" "${check[@]}" debian12
+expect 3 'error[output-not-writable]: ' "${check[0]}" --work /proc/none debian12
+if grep -q '|' "$work/output" || [ -e "$work/checkout/tests/house/bare_root.sh.calls" ]; then
+  echo "check-distributions starts although its call is wrong"
+  failures=$((failures + 1))
+fi
 rm "$work/bin/git"
 
 finish_cases
