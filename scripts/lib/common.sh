@@ -28,7 +28,8 @@ show_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
 # need_value OPTION VALUE: exits with 2 if the value is missing, empty (as from a shell variable that is not set) or another option.
 need_value() {
-  case ${2:-} in '' | --*) die 2 bad-value "$1 needs a value${2:+, not '$2'}; see --help" ;; esac
+  [ -n "${2:-}" ] || die 2 bad-value "$1 needs a value; see --help"
+  [[ $2 != --* ]] || die 2 bad-value "$1 needs a value, not '$2'; see --help"
 }
 # need_number NAME VALUE LEAST: exits with 2 unless the value is a whole number of at least LEAST.
 need_number() {

@@ -20,3 +20,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         code = "unknown-option" if message.startswith("unrecognized arguments") else "bad-value"
         fail(2, code, f"{message}; see --help")
+
+    def parse_args(self, args=None, namespace=None):
+        """Also refuses a value that is empty, as from a shell variable that is not set, or another option."""
+        args = sys.argv[1:] if args is None else args
+        for before, word in zip(["", *args], args):
+            option, given, value = word.partition("=")
+            if not word or option.startswith("--") and given and (not value or value.startswith("--")):
+                self.error(f"{option or before} needs a value{value and f', not {value!r}'}")
+        return super().parse_args(args, namespace)
+
+
+def count(text):
+    """Type of an option: a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least 1, not '{text}'")
+    return int(text)

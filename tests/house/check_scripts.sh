@@ -74,6 +74,30 @@ expect 3 'error[program-missing]: ' "$root/scripts/oracle/make-golden" --build "
 expect 2 'error[bad-value]: argument --blocks' "$root/scripts/bench-cpu" --blocks many
 expect 2 'error[unknown-name]: ' "$root/scripts/bench-cpu" --only gpt3
 expect 3 'error[build-missing]: ' "$root/scripts/bench-cpu" --build "$work/none"
+# What is wrong with the call of bench-cpu is said before anything is measured.
+expect 0 '4 no valid measurement' "$root/scripts/bench-cpu" --help
+mkdir -p "$work/built/bin"
+for program in trainwatt-train trainwatt-ops; do
+  printf '#!/bin/sh\necho measured; exit 1\n' >"$work/built/bin/$program"
+  chmod +x "$work/built/bin/$program"
+done
+bench=("$root/scripts/bench-cpu" --build "$work/built" --only gpt2-bf16)
+for value in 0 -1 9999999; do expect 2 'error[bad-value]: ' "${bench[@]}" "--threads=$value"; done
+expect 2 'error[bad-value]: argument --steps' "${bench[@]}" --steps 0
+for option in --only --build --out --torch; do expect 2 "error[bad-value]: $option needs a value; " "$root/scripts/bench-cpu" $option ''; done
+expect 2 "error[bad-value]: --out needs a value, not '--check'; " "${bench[@]}" --out=--check
+expect 3 'error[output-not-writable]: ' "${bench[@]}" --out /proc/none/figures.json
+expect 3 'error[output-not-writable]: ' "${bench[@]}" --out "$work"
+expect 3 'error[program-missing]: --torch /none: ' "${bench[@]}" --torch /none
+expect 3 'error[program-missing]: --torch /none: ' "$root/scripts/bench-cpu" --build "$work/built" --torch /none --only library
+expect 3 'error[program-missing]: --llmc /none: ' "${bench[@]}" --llmc /none
+expect 3 'error[packages-missing]: ' "${bench[@]}" --torch "$(type -P false)"
+ln -s "$(python3 -c "import sys; print(sys.executable)")" "$work/few/python3"
+expect 3 'error[program-missing]: no mpirun on PATH' env PATH="$work/few" "${bench[@]}"
+# gpu-validate takes no empty value for "all".
+for option in --models --only --budget; do expect 2 "error[bad-value]: $option needs a value; " "$root/scripts/gpu-validate" $option ''; done
+for value in inf nan; do expect 2 'error[bad-value]: --budget ' "$root/scripts/gpu-validate" --out "$work/none" --budget $value; done
+expect 2 "error[unknown-name]: unknown piece ''" "$root/scripts/gpu-validate" --only facts,
 
 # ---- the scripts for Slurm, outside of it; tests/e2e/slurm_test.py has those inside ----
 for name in train sweep; do
