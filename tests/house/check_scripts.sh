@@ -125,6 +125,26 @@ in_job=(env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n SLURM_NTASKS=1 SLURM_TASKS_PER_N
   TRAINWATT_BIN="$work/bin" TRAINWATT_LAUNCHER=mpirun "$root/scripts/slurm/launch")
 stand_in trainwatt 'exit 1'
 expect 0 'asked for --suite quick --dry-run' "${in_job[@]}" once --suite quick --out "$work/none" --dry-run
+# Variables that are not as Slurm sets them.
+for wrong in SLURM_TASKS_PER_NODE=x SLURM_TASKS_PER_NODE=0 SLURM_CPUS_ON_NODE=x SLURM_NTASKS=08 SLURM_CPUS_PER_TASK=x SLURM_RESTART_COUNT=x; do
+  expect 2 "error[bad-value]: ${wrong%=*} takes a number of at least" "${in_job[@]:0:8}" "$wrong" "${in_job[8]}" once --dry-run
+done
+expect 0 'asked for --dry-run' "${in_job[@]:0:8}" 'SLURM_TASKS_PER_NODE=4(x2),3' SLURM_CPUS_PER_TASK=2 "${in_job[8]}" once --dry-run
+expect 3 'error[not-a-slurm-job]: SLURM_ARRAY_TASK_ID is not set' "${in_job[@]:0:8}" SLURM_ARRAY_JOB_ID=7 "${in_job[8]}" once
+for name in train sweep; do
+  expect 3 'error[not-a-slurm-job]: SLURM_ARRAY_TASK_ID is not set' "${in_job[@]:0:8}" SLURM_ARRAY_JOB_ID=7 TRAINWATT_ROOT="$root" \
+    "$root/scripts/slurm/$name.sbatch" --dry-run
+done
+# srun that cannot reach Slurm, and one without this MPI. Open MPI lets root start ranks only if it is told so.
+stand_in srun "echo 'srun: error: fetch_config: DNS SRV lookup failed' >&2; exit 1"
+by_srun=("${in_job[@]:0:7}" "${in_job[8]}" once --dry-run)
+expect 3 'error[program-fails]: srun fails on this node: srun: error: fetch_config' "${by_srun[@]}"
+stand_in srun "printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n'"
+expect 3 'error[launcher-mismatch]: srun does not support --mpi=pmix here, only: MPI plugin types are... none pmi2' "${by_srun[@]}"
+rm "$work/bin/srun"
+# shellcheck disable=SC2016  # the stand-in expands it
+stand_in trainwatt-train 'echo "allowed: $OMPI_ALLOW_RUN_AS_ROOT"'
+expect 0 'allowed: 1' env -u OMPI_ALLOW_RUN_AS_ROOT "${in_job[@]}" once --dry-run
 # A run that is stopped after a point: requeued if it exits with 5, not if its settings could not be restored.
 for code in 3 5; do
   stand_in trainwatt-train "trap '' USR1; mkdir -p $work/run$code; echo {} >$work/run$code/records.jsonl
