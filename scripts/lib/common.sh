@@ -74,6 +74,10 @@ make_folder() {
   mkdir -p -- "$1" 2>/dev/null || die 3 output-not-writable "cannot create $1; choose another folder with $2 DIR"
   [ -w "$1" ] || die 3 output-not-writable "cannot write to $1; choose another folder with $2 DIR"
 }
+# need_device NAME: exits with 2 unless it is a --device of trainwatt-train.
+need_device() {
+  case $1 in auto | cuda | cpu | reference) ;; *) die 2 unknown-name "unknown --device '$1': known: auto, cuda, cpu, reference" ;; esac
+}
 # prepare_build: checks $jobs and creates $build, of quickstart and test.
 prepare_build() {
   need_number --jobs "$jobs" 1

@@ -94,6 +94,24 @@ expect 3 'error[program-missing]: --llmc /none: ' "${bench[@]}" --llmc /none
 expect 3 'error[packages-missing]: ' "${bench[@]}" --torch "$(type -P false)"
 ln -s "$(python3 -c "import sys; print(sys.executable)")" "$work/few/python3"
 expect 3 'error[program-missing]: no mpirun on PATH' env PATH="$work/few" "${bench[@]}"
+# quickstart before it builds, check-oracle before it installs.
+expect 2 'error[unknown-name]: unknown --device' "$root/scripts/quickstart" --build "$work/build" --device nope
+expect 2 'error[bad-value]: --device needs a value; ' "$root/scripts/quickstart" --build "$work/build" --device ''
+expect 2 'error[bad-value]: --out needs a value; ' "$root/scripts/quickstart" --build "$work/build" --out ''
+expect 2 'error[file-exists]: ' "$root/scripts/quickstart" --build "$work/build" --out "$work/built"
+expect 3 'error[output-not-writable]: ' "$root/scripts/quickstart" --build "$work/build" --out /proc/none
+stand_in python3 'exit 1'
+oracle=("$root/scripts/check-oracle" --build "$work/built")
+expect 2 'error[unknown-name]: unknown --device' "${oracle[@]}" --device nope
+for option in --model --precision --out --transformers; do
+  expect 2 "error[bad-value]: $option needs a value; " "${oracle[@]}" $option ''
+done
+expect 2 'error[bad-value]: --model gpt2-tiny,: an item' "${oracle[@]}" --model gpt2-tiny,
+expect 2 'error[bad-value]: --precision float32,,bf16: an item' "${oracle[@]}" --precision float32,,bf16
+expect 3 'error[program-missing]: --transformers /none: ' "${oracle[@]}" --transformers /none
+expect 3 'error[program-missing]: --torchvision /none: ' "${oracle[@]}" --torchvision /none
+expect 3 'error[output-not-writable]: ' "${oracle[@]}" --out /proc/none
+rm "$work/bin/python3"
 # gpu-validate takes no empty value for "all".
 for option in --models --only --budget; do expect 2 "error[bad-value]: $option needs a value; " "$root/scripts/gpu-validate" $option ''; done
 for value in inf nan; do expect 2 'error[bad-value]: --budget ' "$root/scripts/gpu-validate" --out "$work/none" --budget $value; done
