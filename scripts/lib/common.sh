@@ -86,25 +86,27 @@ prepare_build() {
 }
 
 # parse_run ARGS…: options of trainwatt-train, as scripts/repeat and scripts/slurm/launch need them. Sets folder and option (--out or
-# --resume), config, dry_run, writes_no_run (yes: only help, a version or one exported step) and the array options: all but folder and
-# --repeat. Sets runs from --repeat; the caller sets it before, if it knows the number from elsewhere.
+# --resume), config, names_plan (yes: --model, --suite or --config is among them), dry_run, writes_no_run (yes: only help, a version or
+# one exported step) and the array options: all but folder and --repeat. Sets runs from --repeat; the caller sets it before, if it knows
+# the number from elsewhere.
 parse_run() {
   local name value count
-  folder='' option=--resume config='' dry_run='' writes_no_run='' options=()
+  folder='' option=--resume config='' names_plan='' dry_run='' writes_no_run='' options=()
   while [ $# -gt 0 ]; do
     case $1 in
       --*=*) name=${1%%=*} value=${1#*=} count=1 ;;
       *) name=$1 value=${2:-} count=$(($# < 2 ? 1 : 2)) ;;
     esac
+    case $name in --out | --resume | --repeat | --config) need_value "$name" "$value" ;; esac
+    case $name in --model | --suite | --config) names_plan=yes ;; esac
     case $name in
       --out | --resume)
-        [ -n "$value" ] || die 2 bad-value "$name needs a folder"
         [ -z "$folder" ] || die 2 options-conflict "give --out or --resume once; here both name the folder of the run"
         option=$name folder=${value%/}
         ;;
       --repeat)
         [ "${runs:-$value}" = "$value" ] || die 2 options-conflict "conflicting number of runs: $runs and --repeat $value; give one"
-        runs=${value:-none}
+        runs=$value
         ;;
       --config)
         config=$value

@@ -199,7 +199,7 @@ exit $CODE
         for report, code, wanted in ((whole / "report.json", 0, 0), (whole / "report.json", 1, 1), (whole / "report.json", 4, 4),
                                      (whole / "report.json", 5, 5), (broken, 1, 5), (broken, 4, 5)):
             with self.subTest(report=report.name, code=code):
-                done = subprocess.run([REPEAT, "2", "--", stand_in, "--out", self.folder / f"{report.stem}-{code}"],
+                done = subprocess.run([REPEAT, "2", "--", stand_in, *TINY[:2], "--out", self.folder / f"{report.stem}-{code}"],
                                       capture_output=True, text=True, env=environment(CODE=code, REPORT=report), timeout=HANG)
                 self.assert_ran(done, wanted)
 
@@ -219,7 +219,7 @@ exit $1
                                   ((2, 0, 0), 2, 1), ((1, 5, 0), 5, 2), ((0, 143, 0), 143, 2)):
             with self.subTest(codes):
                 out = self.folder / "-".join(map(str, codes))
-                done = subprocess.run([REPEAT, "3", "--", stand_in, "--out", out], capture_output=True, text=True,
+                done = subprocess.run([REPEAT, "3", "--", stand_in, *TINY[:2], "--out", out], capture_output=True, text=True,
                                       env=environment(CODES=" ".join(map(str, codes))), timeout=HANG)
                 self.assert_ran(done, code)
                 self.assertEqual(len(list(out.iterdir())), made)
@@ -229,14 +229,15 @@ exit $1
 while [ "$1" != --resume ]; do shift; done
 mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' >"$2/report.json"
 """)
-        done = subprocess.run([REPEAT, "3", "--", stand_in, "--out", self.folder / "busy"], capture_output=True, text=True, env=environment(), timeout=HANG)
+        done = subprocess.run([REPEAT, "3", "--", stand_in, *TINY[:2], "--out", self.folder / "busy"], capture_output=True,
+                              text=True, env=environment(), timeout=HANG)
         self.assert_ran(done)
         self.assertEqual(done.stdout.count("3 of 3 runs"), 1, done.stdout)
         # A launcher that ends with 0 and has launched nothing.
         idle = self.folder / "idle"
         idle.write_text("#!/bin/sh\n")
         idle.chmod(0o755)
-        self.assert_ran(subprocess.run([REPEAT, "2", "--", idle, stand_in, "--out", self.out], capture_output=True,
+        self.assert_ran(subprocess.run([REPEAT, "2", "--", idle, stand_in, *TINY[:2], "--out", self.out], capture_output=True,
                                        text=True, timeout=HANG), 3)
         self.assertFalse(self.out.exists(), "nothing stays of it")
 
@@ -308,7 +309,7 @@ mkdir -p "$2" && printf '"flags": [\\n  "steps_given",\\n  "busy_host"\\n],\\n' 
         for words in ([], ["2"], ["2", "--"], ["2", "--", "true"],
                       self.words("many", *FEW)[1:], self.words(0, *FEW)[1:],
                       self.words(1001, *FEW)[1:], self.words(None, *FEW)[1:], self.words(2, *FEW, "--repeat", 3)[1:],
-                      self.words(2, *FEW, "--run-index", 1)[1:], self.words(2, *FEW, "--out")[1:],
+                      self.words(2, *FEW, "--run-index", 1)[1:], self.words(2, *FEW, "--out")[1:], self.words(2)[1:],
                       self.words(2, *FEW, "--out", self.out, "--resume", self.out)[1:],
                       self.words(2, *FEW, "--out", single)[1:], self.words(2, *FEW, "--out", other)[1:],
                       self.words(2, "--model", "gpt3", "--out", self.out)[1:],

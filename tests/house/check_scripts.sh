@@ -184,6 +184,17 @@ expect 5 'error[interrupted]: this launch finished no point' "${in_job[@]}" requ
 expect 2 'error[options-conflict]: ' "${in_job[@]}" once --out "$work/one" --resume="$work/other"
 expect 2 'error[bad-value]: ' "${in_job[@]}" once --out
 expect 2 'error[unknown-name]: ' env "${in_job[@]:1:6}" TRAINWATT_LAUNCHER=rsh "$root/scripts/slurm/launch" once
+# repeat names the option that was given, and what is missing of the plan.
+for option in --repeat= --repeat --config= --config --out --resume=; do
+  expect 2 "error[bad-value]: ${option%=} needs a value; " env -C "$work" "$root/scripts/repeat" 2 -- trainwatt-train $option
+done
+expect 2 "error[bad-value]: --config needs a value, not '--dry-run'" env -C "$work" "$root/scripts/repeat" -- trainwatt-train --config --dry-run
+mkdir -p "$work/series/run-1"
+for words in '' '--steps 3' '--out series'; do
+  # shellcheck disable=SC2086  # two words
+  expect 2 'error[no-model]: ' env -C "$work" "$root/scripts/repeat" 2 -- trainwatt-train $words
+done
+if [ -e "$work/out" ]; then echo "repeat leaves a folder of a wrong call"; failures=$((failures + 1)); fi
 stand_in scontrol 'exit 1'
 stand_in trainwatt-train "trap '' USR1; echo {} >>$work/run5/records.jsonl; kill -USR1 \$PPID; sleep 0.2; exit 5"
 expect 5 'error[not-requeued]: ' "${in_job[@]}" requeue --resume "$work/run5"
