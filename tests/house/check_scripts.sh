@@ -19,7 +19,7 @@ done
 
 # ---- without what builds: said before cmake is called ----
 mkdir "$work/few"
-for program in bash sh env nproc sed dirname basename mkdir rm date cat; do ln -s "$(type -P $program)" "$work/few/$program"; done
+for program in bash sh env nproc sed dirname basename mkdir rmdir rm date cat; do ln -s "$(type -P $program)" "$work/few/$program"; done
 for command in quickstart test; do
   few=(env PATH="$work/few" "$root/scripts/$command" --no-install --build "$work/build")
   expect 3 'error[program-missing]: not on PATH: cmake, ninja, a C++ compiler (g++), mpirun;' "${few[@]}"
@@ -59,8 +59,9 @@ for command in quickstart test; do
   expect 2 "error[unknown-option]: unknown option '--no-install=yes'" "$root/scripts/$command" --no-install=yes
 done
 expect 2 'error[unknown-name]: ' env TRAINWATT_TEST_ENVIRONMENT=nowhere "$root/scripts/test" --build "$work/build"
-for command in package check-oracle check-distributions bench-cpu gpu-validate oracle/make-golden; do
+for command in package check-oracle check-distributions bench-cpu gpu-validate oracle/make-golden oracle/make-convergence oracle/make-statistics; do
   expect 2 "${command##*/}: error[unknown-option]: " "$root/scripts/$command" --nonsense
+  expect 0 'Exit codes: 0 ' "$root/scripts/$command" --help
   expect 0 "scripts/$command " "$root/scripts/$command" --help
 done
 for command in package check-oracle quickstart test oracle/make-golden oracle/make-convergence oracle/make-statistics; do
@@ -95,11 +96,12 @@ expect 3 'error[packages-missing]: ' "${bench[@]}" --torch "$(type -P false)"
 ln -s "$(python3 -c "import sys; print(sys.executable)")" "$work/few/python3"
 expect 3 'error[program-missing]: no mpirun on PATH' env PATH="$work/few" "${bench[@]}"
 # quickstart before it builds, check-oracle before it installs.
-expect 2 'error[unknown-name]: unknown --device' "$root/scripts/quickstart" --build "$work/build" --device nope
-expect 2 'error[bad-value]: --device needs a value; ' "$root/scripts/quickstart" --build "$work/build" --device ''
-expect 2 'error[bad-value]: --out needs a value; ' "$root/scripts/quickstart" --build "$work/build" --out ''
-expect 2 'error[file-exists]: ' "$root/scripts/quickstart" --build "$work/build" --out "$work/built"
-expect 3 'error[output-not-writable]: ' "$root/scripts/quickstart" --build "$work/build" --out /proc/none
+quick=(env PATH="$work/few" "$root/scripts/quickstart" --no-install --build "$work/build")
+expect 2 'error[unknown-name]: unknown --device' "${quick[@]}" --device nope
+expect 2 'error[bad-value]: --device needs a value; ' "${quick[@]}" --device ''
+expect 2 'error[bad-value]: --out needs a value; ' "${quick[@]}" --out ''
+expect 2 'error[file-exists]: ' "${quick[@]}" --out "$work/built"
+expect 3 'error[output-not-writable]: ' "${quick[@]}" --out /proc/none
 stand_in python3 'exit 1'
 oracle=("$root/scripts/check-oracle" --build "$work/built")
 expect 2 'error[unknown-name]: unknown --device' "${oracle[@]}" --device nope
