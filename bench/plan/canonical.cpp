@@ -1,4 +1,4 @@
-// A plan as the JSON that its hash is taken of.
+// A plan as the JSON that its hash is taken of, and its title.
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/options/run_options.hpp"
@@ -8,6 +8,12 @@
 namespace tw::bench {
 
 using Json = nlohmann::json;  // sorted keys: canonical
+
+std::string RunPlan::title() const {
+  return kit ? "kit " + kit->title : suite == "command-line" ? "plan from the command line" : suite;
+}
+
+bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }
 
 std::string RunPlan::canonical_json() const {
   Json json;

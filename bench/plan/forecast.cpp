@@ -301,7 +301,7 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
   const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
-  std::string out = text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
+  std::string out = text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.title()),
                                            count(plan.points.size(), "point"), count(ranks, "rank"),
                                            count(forecast.nodes, "node"), plan.device),
                                width, 2) +

@@ -45,9 +45,9 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
 void check_target(const Point& point) {
   if (point.task->metric != models::TaskDescription::Metric::error) return;
   if (const double floor = models::exact_floor(point.network, point.seq_len); point.task->target <= floor)
-    throw bad_value("target", fmt::format("{}", point.task->target),
-                    fmt::format("must be above {:.4g}, the error of the best classifier of the task {}", floor,
-                                point.task->name));
+    throw bad_value(
+        "target", fmt::format("{}", point.task->target),
+        fmt::format("must be above {:.4g}, the error of the best classifier of the task {}", floor, point.task->name));
 }
 
 /// A list of seeds in the order of the axes as written, counted ones by the points' names: no two runs share one.
@@ -161,6 +161,7 @@ models::NetworkDescription network_of(const std::string& model, const std::strin
     key = "layers";
     if (layers) network = models::cut_layers(std::move(network), *layers);
     key = "table_rows_at_most";
+    check_tables(network, table_rows);
     return table_rows ? models::limit_table_rows(std::move(network), *table_rows) : network;
   } catch (const std::invalid_argument& error) {
     if (layers && key == std::string_view("layers")) throw bad_value(key, std::to_string(*layers), error.what());
@@ -393,7 +394,7 @@ class PlanMaker {
     }
     if (axes.model.empty())
       throw UsageError("no-model", "model",
-                       "no model given: add --model (trainwatt models lists the networks) or --suite");
+                       "no network given: add --model (trainwatt models lists the networks) or --suite");
     const std::vector<std::string> precisions =
         axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     for (const auto& setting : settings_of(axes, request_.search.has_value()))
@@ -460,6 +461,12 @@ class PlanMaker {
 
 }  // namespace
 
+void check_tables(const models::NetworkDescription& network, const std::optional<std::int64_t>& table_rows) {
+  if (table_rows && network.shape->tables().rows.empty())
+    throw UsageError("option-does-not-apply", "table_rows_at_most",
+                     fmt::format("{}: {} has no tables: leave it out", key_ref("table_rows_at_most"), network.name));
+}
+
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   return PlanMaker(request, ranks, device).made();
 }
@@ -488,7 +495,5 @@ std::vector<std::size_t> run_order(const RunPlan& plan, int run) {
   }
   return order;
 }
-
-bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }
 
 }  // namespace tw::bench

@@ -20,7 +20,7 @@ namespace tw::bench {
 struct Point {
   std::string id;
   models::NetworkDescription network;
-  std::optional<int> layers;  ///< as given by --layers
+  std::optional<int> layers;                       ///< as given by --layers
   std::optional<std::int64_t> table_rows_at_most;  ///< as given by --table-rows-at-most
   std::string precision;
   /// Of an automatic point that has no size yet: 1, and the accumulation that goes with it.
@@ -31,21 +31,23 @@ struct Point {
   int recomputed_layers = 0;
   std::map<power::KnobKind, double> setting;    ///< what is not in it stays as found
   std::optional<models::TaskDescription> task;  ///< trained to its target, once with each of the seeds
-  std::vector<std::uint64_t> seeds;     ///< those of this point alone
+  std::vector<std::uint64_t> seeds;             ///< those of this point alone
   std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
 };
 
 struct RunPlan : RunSettings {
   std::string suite;
-  std::vector<Point> points;          ///< of a search the grid, of which few are measured
-  std::string device;                 ///< resolved: "cpu"
-  std::vector<std::string> left_out;  ///< combinations whose batch the ranks cannot share out, and why
-  std::optional<results::KitInfo> kit;  ///< its SHA-256 enters the plan's
+  std::vector<Point> points;                         ///< of a search the grid, of which few are measured
+  std::string device;                                ///< resolved: "cpu"
+  std::vector<std::string> left_out;                 ///< combinations whose batch the ranks cannot share out, and why
+  std::optional<results::KitInfo> kit;               ///< its SHA-256 enters the plan's
   std::optional<std::int64_t> declared_micro_batch;  ///< of the automatic points; not in the plan's hash
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.
   bool is_deterministic() const;
   int runs() const { return repeat.value_or(1); }
+  /// "kit Tender 7", "plan from the command line", or the suite.
+  std::string title() const;
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };
@@ -56,6 +58,9 @@ struct RunPlan : RunSettings {
 /// network or precision, over-determined batch, a sequence longer than the network's. Combinations whose batch the
 /// ranks cannot divide are left out; if no other is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
+
+/// Throws UsageError if the rows of tables are limited and the network has no tables.
+void check_tables(const models::NetworkDescription& network, const std::optional<std::int64_t>& table_rows);
 
 /// The automatic point at a size: its id stays. Why it cannot have that size is in `why`, and then nullopt.
 std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_batch, std::string& why);

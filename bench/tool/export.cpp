@@ -38,6 +38,8 @@ int export_report(const ExportCommand& options) {
   for (const std::string& name : options.formats)
     if (const results::ExportFormat* format = &format_of(name); std::ranges::find(formats, format) == formats.end())
       formats.push_back(format);
+    else
+      throw UsageError("duplicate-value", fmt::format("--to: {} is given twice; give it once", name));
   const LoadedReport loaded = load_report(options.path);  // nothing is exported of what is no report
   say_findings(options.path, loaded.validation);
   const results::Report& report = loaded.report;

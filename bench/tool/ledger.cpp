@@ -50,7 +50,7 @@ std::string device_named(const std::string& name) {
   if (!with_word.empty())
     throw bad_value("on", name,
                     fmt::format("several devices have that word: use one of {}", fmt::join(with_word, "; ")));
-  throw bad_value("on", name, fmt::format("unknown device: use one of {}", fmt::join(all, "; ")));
+  throw_unknown("on", name, all);
 }
 
 #if TW_HAVE_LEDGER
@@ -103,11 +103,10 @@ std::map<std::string, double> measured(const LedgerRequest& request, const std::
   std::vector<std::string> others;
   for (const results::Record& record : loaded.report.records) {
     const results::Workload& w = record.workload;
-    const bool is_it =
-        w.model == request.network.name && w.precision == precision && w.micro_batch == request.micro_batch &&
-        w.accumulate == request.accumulate &&
-        w.seq_len.value_or(0) == (request.network.has_sequence() ? request.seq_len : 0) &&
-        w.layers == request.layers && w.table_rows_at_most == request.table_rows_at_most;
+    const bool is_it = w.model == request.network.name && w.precision == precision &&
+                       w.micro_batch == request.micro_batch && w.accumulate == request.accumulate &&
+                       w.seq_len.value_or(0) == (request.network.has_sequence() ? request.seq_len : 0) &&
+                       w.layers == request.layers && w.table_rows_at_most == request.table_rows_at_most;
     if (!is_it || record.summary.op_share.empty() || !record.summary.step_time_s) {
       others.push_back(record.id + (is_it ? " (without a profile)" : ""));
       continue;

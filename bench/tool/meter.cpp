@@ -29,6 +29,7 @@
 #include "bench/tool/meter/output_parser.hpp"
 #include "bench/tool/meter/rendezvous.hpp"
 #include "bench/tool/meter/run_command.hpp"
+#include "bench/tool/terminal.hpp"
 #include "power/knob/in_force.hpp"
 #include "power/meter/descriptor.hpp"
 #include "power/visible_gpus.hpp"
@@ -46,8 +47,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* program = "trainwatt meter";
-
 struct MeterCommand {
   Words words;
   std::string out;         ///< folder for report.json; empty: out/meter-<time>
@@ -59,7 +58,7 @@ struct MeterCommand {
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
-void say(const std::string& what) { say_on_stderr(fmt::format("{}: {}", program, what)); }
+void say(const std::string& what) { say_on_stderr("trainwatt meter: " + what); }
 
 fs::path out_folder(const std::string& wanted, const Place& place) {
   if (wanted.empty()) return utc_now("out/meter-{:%Y%m%dT%H%M%SZ}") + (place.ranks != 1 ? "-" + host_name() : "");
@@ -154,7 +153,7 @@ class Metering {
     report_.context.finished_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
     for (const std::string& warning : warnings_) report_.context.warnings.emplace_back(without_code(warning));
     print_figures();
-    for (const std::string& warning : warnings_) say_on_stderr(warning_line(program, warning));
+    for (const std::string& warning : warnings_) say_warning(warning);
   }
 
   void warn(const char* code, const std::string& text) { warnings_.push_back(with_code(code, text)); }
@@ -240,7 +239,8 @@ class Metering {
     report_.plan.canonical_json = nlohmann::json{
         {"device", w.device},
         {"points", nlohmann::json::array({{{"id", record_.id}, {"model", w.model}, {"precision", "unknown"}}})},
-        {"suite", results::command_suite}}.dump();
+        {"suite",
+         results::command_suite}}.dump();
   }
 
   void print_figures() const {
@@ -307,9 +307,10 @@ int meter_command(const MeterCommand& options) {
     const Rendezvous::Held held = rendezvous->hold(place.local_rank, visible);
     in_place_of_first = held == Rendezvous::Held::reads;
     if (held == Rendezvous::Held::alone)
-      say_on_stderr(warning_line(program, with_code("no-reader",
-                                                    "the task that reads this node's meters did not start within a "
-                                                    "minute: its report will lack energy of this task")));
+      say_warning(
+          with_code("no-reader",
+                    "the task that reads this node's meters did not start within a minute: its report will lack "
+                    "energy of this task"));
     if (!in_place_of_first) return run_command(options.command(), nullptr);
   }
   NewFolders folders = new_out_folder(out_folder(options.out, place), options.out.empty());
@@ -347,7 +348,7 @@ Action add_meter(CLI::App& command, const Words& words) {
     try {
       return meter_command(*options);
     } catch (const std::exception& error) {
-      say_on_stderr(error_line(program, coded(error)));
+      say_error(coded(error));
       return meter_failure;
     }
   };

@@ -8,6 +8,7 @@
 #include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/ledger.hpp"
@@ -97,16 +98,16 @@ void print_models(bool json) {
     const std::size_t width = terminal_style().width;
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
-      fmt::print("\n  {}\n",
-                 results::text::wrap(
-                     fmt::format("--target trains {} to {} {} ({}), {} samples per step{}{}", t.model,
-                                 t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss",
-                                 t.target, t.name, t.global_batch,
-                                 t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
-                                 t.extrapolated_from.empty()
-                                     ? ""
-                                     : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
-                     width, 2));
+      fmt::print(
+          "\n  {}\n",
+          results::text::wrap(
+              fmt::format(
+                  "--target trains {} to {} {} ({}), {} samples per step{}{}", t.model,
+                  t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss", t.target,
+                  t.name, t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
+                  t.extrapolated_from.empty() ? ""
+                                              : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
+              width, 2));
   }
 }
 
@@ -133,6 +134,7 @@ Step step_of(const ModelsOptions& options) {
                            : models::find_network(options.model);
     code = "bad-value";
     if (options.layers) network = models::cut_layers(network, *options.layers);
+    check_tables(network, options.table_rows_at_most);
     if (options.table_rows_at_most) network = models::limit_table_rows(network, *options.table_rows_at_most);
   } catch (const std::invalid_argument& error) {
     throw UsageError(code, error.what());
@@ -190,15 +192,16 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   const auto dense = static_cast<double>(models::count_dense_parameters(network));
-  line("weights",
-       fmt::format("about {} in {}, {} as float32 masters", results::text::bytes(dense * weight_bytes(precision)),
-                   precision, results::text::bytes(dense * 4)));
+  std::string weights = fmt::format("about {} in {}", results::text::bytes(dense * weight_bytes(precision)), precision);
+  if (weight_bytes(precision) < 4) weights += fmt::format(", {} as float32 masters", results::text::bytes(dense * 4));
+  line("weights", weights);
   if (const models::Tables tables = network.shape->tables(); !tables.rows.empty())
     line("tables", fmt::format("{} rows, {} in float32, over all ranks", tables.all_rows(),
                                results::text::bytes(static_cast<double>(tables.elements()) * 4)));
-  line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
-                            options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
-                            network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
+  line("batch",
+       fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} sample{}{}", micro_batch, options.accumulate,
+                   options.ranks, options.ranks == 1 ? "" : "s", samples, samples == 1 ? "" : "s",
+                   network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} per sample, {} per step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");

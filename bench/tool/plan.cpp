@@ -18,6 +18,7 @@
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/memory.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -41,9 +42,18 @@ int plan(const PlanCommand& command) {
     fmt::print("{}\n", request.repeat.value_or(1));
     return 0;
   }
-  int ranks = command.nodes;
-  for (const Axes& axes : request.axes)
-    for (const int some : axes.ranks) ranks = std::max(ranks, some);
+  int most_ranks = 0;
+  bool takes_all_ranks = false;  // some point, of however many the job has
+  for (const Axes& axes : request.axes) {
+    takes_all_ranks |= axes.ranks.empty();
+    for (const int some : axes.ranks) takes_all_ranks |= some == one_half_all, most_ranks = std::max(most_ranks, some);
+  }
+  if (!takes_all_ranks && most_ranks < command.nodes)
+    throw UsageError(
+        "options-conflict",
+        fmt::format("--nodes {}: no point of the plan has more than {}: give at most as many nodes as ranks",
+                    command.nodes, results::text::count(most_ranks, "rank")));
+  const int ranks = std::max(command.nodes, most_ranks);
   const bool is_for_gpus = command.device == "auto" && request.device_class == class_of("cuda");
   const std::string device = is_for_gpus ? "cuda" : command.device == "auto" ? "cpu" : command.device;
   check_class(request, device);
@@ -64,10 +74,9 @@ int plan(const PlanCommand& command) {
     return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
   };
   const auto memory = [](const Point& point) -> std::optional<RankMemory> {
-    return RankMemory{
-        models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers,
-                             point.ranks)
-            .total()};
+    return RankMemory{models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len,
+                                           point.recomputed_layers, point.ranks)
+                          .total()};
   };
   Forecast made = forecast(
       plan, command.nodes, why_not, [](const Point&) { return std::nullopt; }, memory);

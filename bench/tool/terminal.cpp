@@ -32,7 +32,10 @@ bool has_unicode() {
 
 }  // namespace
 
-void say_error(std::string_view text) { say_on_stderr(error_line("trainwatt", text)); }
+void say_error(std::string_view text) {
+  std::fflush(stdout);  // keeps the order of output and error in one pipe or log file
+  say_on_stderr(error_line("trainwatt", text));
+}
 void say_warning(std::string_view text) {
   std::fflush(stdout);
   say_on_stderr(warning_line("trainwatt", text));

@@ -50,7 +50,7 @@ NetworkDescription find_network(const std::string& name) {
     list += ", " + described;
   }
   const std::string meant = nearest(name, names);
-  throw std::invalid_argument("unknown model '" + cut_word(name) + "'" +
+  throw std::invalid_argument("unknown network '" + cut_word(name) + "'" +
                               (meant.empty() ? "" : ", did you mean '" + meant + "'?") + " (known: " + list + ")");
 }
 

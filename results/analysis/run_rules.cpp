@@ -103,7 +103,7 @@ void window(const Report& report, RunRuleCheck& found) {
     double shortest = HUGE_VAL;
     for (const Trial& trial : place.record->trials) shortest = std::min(shortest, trial.window_s);
     if (has_flag(*place.record, is_short.flag) && std::isfinite(shortest))
-      place.what.insert(is_short.means.size(), ", the shortest takes " + text::duration(shortest));
+      place.what.insert(is_short.means.size(), ", the shortest window lasts " + text::duration(shortest));
   }
   if (!nothing_ran(report, found)) found.reason = "every window is long enough";
 }
@@ -122,11 +122,9 @@ void steady(const Report& report, RunRuleCheck& found) {
   const auto ran = std::ranges::count_if(report.records, has_run),
              flat = std::ranges::count_if(report.records, warms_up);
   if (flat == 0)
-    return set(
-        found, RunRuleState::not_checkable,
-        "no point warmed up until its step time was flat: steps, a target or a command set its length");
-  found.reason =
-      fmt::format("{} of {} points warmed up until their step time was flat, and none drifted", flat, ran);
+    return set(found, RunRuleState::not_checkable,
+               "no point warmed up until its step time was flat: steps, a target or a command set its length");
+  found.reason = fmt::format("{} of {} points warmed up until their step time was flat, and none drifted", flat, ran);
 }
 
 void temperature(const Report& report, RunRuleCheck& found) {

@@ -139,7 +139,7 @@ class Checker {
                  text + "; this figure has no interval");
     if (!ratio.is_decided()) {
       if (ratio.low && ratio.high)
-        text += (ratio.is_range ? "; it ranges over " : "; over its trials ") + words::interval(ratio);
+        text += (ratio.is_range ? "; range " : "; interval over its trials ") + words::interval(ratio);
       return add(rule, s, id, RuleState::undecided,
                  text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
     }
@@ -157,9 +157,9 @@ class Checker {
   static std::string allowed(const BaselineRule& rule) {
     const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };
     std::string text;
-    if (rule.most_below) text += "-" + percent(*rule.most_below);
-    if (rule.most_above) text += (text.empty() ? "" : " to ") + ("+" + percent(*rule.most_above));
-    return " (allowed: " + text + ")";
+    if (rule.most_below) text += percent(*rule.most_below) + " below";
+    if (rule.most_above) text += (text.empty() ? "" : ", ") + (percent(*rule.most_above) + " above");
+    return " (allowed: at most " + text + ")";
   }
 
   void check_plain(const BaselineRule& rule, std::size_t s, std::size_t w) {

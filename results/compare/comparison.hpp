@@ -53,12 +53,19 @@ struct CompareOptions {
 /// A figure by which systems are compared: those of results/selection/ranking.hpp that are of
 /// samples and joules, and costs.
 enum class FigureKind {
-  throughput, samples_per_joule, efficiency, time_to_target, energy_to_target, steps_to_target, cost, cost_to_target
+  throughput,
+  samples_per_joule,
+  efficiency,
+  time_to_target,
+  energy_to_target,
+  steps_to_target,
+  cost,
+  cost_to_target
 };
 template <>
-inline constexpr std::array name_list<FigureKind> = {
-    "throughput",       "samples-per-joule", "efficiency", "time-to-target",
-    "energy-to-target", "steps-to-target",   "cost",       "cost-to-target"};
+inline constexpr std::array name_list<FigureKind> = {"throughput",     "samples-per-joule", "efficiency",
+                                                     "time-to-target", "energy-to-target",  "steps-to-target",
+                                                     "cost",           "cost-to-target"};
 struct ComparedFigure {
   FigureKind kind;
   std::string name, unit;  ///< "samples-per-joule", "samples/J"
@@ -92,15 +99,15 @@ inline constexpr std::array name_list<Replicates> = {"trials", "runs", "paired_r
 
 /// What is said of a system against the reference.
 enum class Claim {
-  none,            ///< nothing yet
+  none,  ///< nothing yet
   better,
   worse,
   no_difference,
-  single_run,      ///< one of the two was run once, and how its runs differ is not known
-  no_claim,        ///< Ratio::code says why
+  single_run,  ///< one of the two was run once, and how its runs differ is not known
+  no_claim,    ///< Ratio::code says why
   not_comparable,
   absent,
-  reference,       ///< it is the reference
+  reference,  ///< it is the reference
 };
 template <>
 inline constexpr std::array name_list<Claim> = {
@@ -108,11 +115,11 @@ inline constexpr std::array name_list<Claim> = {
 
 /// A system ÷ the reference, of one figure.
 struct Ratio {
-  std::optional<double> value{};      ///< of geometric means; absent if there is none to have
+  std::optional<double> value{};  ///< of geometric means; absent if there is none to have
   /// 95 % interval: over runs, or of "single_run" over trials alone; else the range from worst to best case.
   std::optional<double> low{}, high{};
-  bool is_range = false;            ///< then low and high are no interval and nothing is claimed
-  int replicates = 0;               ///< of the system that has fewer
+  bool is_range = false;  ///< then low and high are no interval and nothing is claimed
+  int replicates = 0;     ///< of the system that has fewer
   /// The smallest true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
   std::optional<double> detectable{};
   /// How many replicates each system needs for the difference seen to show in 8 of 10; absent if no number would, or
@@ -129,9 +136,9 @@ inline constexpr int most_replicates = 1000;
 
 /// One system in one row.
 struct ComparedCell {
-  std::optional<Estimate> figure;  ///< as its report has it; of several runs the mean of theirs
-  Ratio ratio;                     ///< to the reference; of the reference itself 1 and verdict "reference"
-  std::string record;              ///< its record's id; empty: it has none
+  std::optional<Estimate> figure;     ///< as its report has it; of several runs the mean of theirs
+  Ratio ratio;                        ///< to the reference; of the reference itself 1 and verdict "reference"
+  std::string record;                 ///< its record's id; empty: it has none
   std::optional<double> geometric{};  ///< its geometric mean over runs (of one run: over trials), as ratios use it
 };
 struct ComparedRow {
@@ -226,8 +233,8 @@ struct Comparison {
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
   bool is_tender = false;               ///< runs of a kit, or compared with one
   std::vector<AwardObstacle> not_an_award{};  ///< of a tender; `answer` begins with them where something is compared
-  bool compared = false;  ///< some ratio was had
-  bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
+  bool compared = false;                      ///< some ratio was had
+  bool decided() const;    ///< some ratio has a verdict over runs: better, worse, or no difference shown
   bool names_one() const;  ///< some is better or worse
   NextStep next_step{};    ///< behind the answer
 };
@@ -254,9 +261,10 @@ inline constexpr std::array name_list<RuleState> = {"violated", "undecided", "no
 struct RuleCheck {
   std::string rule;
   std::size_t system = 0;
-  std::string point;   ///< of the baseline; empty: of a failure rule, which is about all of them
+  std::string point;  ///< of the baseline; empty: of a failure rule, which is about all of them
   RuleState status = RuleState::not_checked;
-  std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
+  std::string
+      text;  ///< "-7.1 % (allowed: at most 5.0 % below); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
 };
 
 }  // namespace tw::results

@@ -33,7 +33,7 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
   const auto signs_of = [](const Record* record) -> std::vector<Sign> {
     if (record == nullptr || record->trials.empty()) return {};
     std::vector<Sign> signs = {
-        {"samples " + digest_of(*record), "their trials are the same to the last bit: one measurement counts once"}};
+        {"samples " + digest_of(*record), "they are copies of one run, since all samples are equal: it counts once"}};
     if (record->launch)
       signs.push_back({"launch " + *record->launch + " " + record->id,
                        "they are one point of one launch: one measurement counts once"});
@@ -115,10 +115,9 @@ std::vector<Difference> index_differences(const std::vector<Report>& runs, bool 
     return std::vector<Difference>{difference};
   };
   if (runs.size() > 1 && index && std::ranges::all_of(runs, has_it))  // several series have some in common
-    return found(
-        fmt::format("{} in all {} runs", *index, runs.size()), true,
-        std::string(repeat_program) +
-            " gives each run of a series an index and an order of points of its own: give whole series");
+    return found(fmt::format("{} in all {} runs", *index, runs.size()), true,
+                 std::string(repeat_program) +
+                     " gives each run of a series an index and an order of points of its own: give whole series");
   if (const std::string missing = missing_runs(runs); !missing.empty())
     return found(
         "no run " + missing, runs.size() > 1 || one_is_enough,

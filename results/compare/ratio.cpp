@@ -16,9 +16,8 @@ namespace {
 /// Why no number of replicates would decide.
 std::string never(const Contrast& contrast, Replicates replicates) {
   if (contrast.value == 0) return "their means are the same";
-  return fmt::format(
-      "more {} would not decide: their common uncertainty is as large as the difference",
-      words::noun(replicates));
+  return fmt::format("more {} would not decide: their common uncertainty is as large as the difference",
+                     words::noun(replicates));
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -188,8 +187,8 @@ Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, 
     }
     if (ended > begins || last_start >= begins) {
       note = fmt::format(
-          "the runs did not take turns (a run of block {} began before block {} had ended): the intervals "
-          "are over runs, taken as independent",
+          "the systems were not run alternately (a run {} began before all runs {} had ended): the intervals are over "
+          "runs, taken as independent",
           block + 2, block + 1);
       return Replicates::runs;
     }

@@ -17,7 +17,7 @@ std::string CostInput::value() const {
 namespace words {
 
 const char* per(CostPer unit) {
-  constexpr const char* units[] = {"an hour", "an EFLOP", "a million samples", "a trained model"};
+  constexpr const char* units[] = {"per hour", "per EFLOP", "per million samples", "per trained model"};
   return units[static_cast<std::size_t>(unit)];
 }
 
@@ -44,10 +44,10 @@ std::string change_of(double cost, const Sensitivity& one) {
 }  // namespace
 
 std::string change_at_less(const Sensitivity& one) {
-  return one.low == one.base ? "as given: it cannot be less" : change_of(one.cost_low, one);
+  return one.low == one.base ? "already at its minimum" : change_of(one.cost_low, one);
 }
 std::string change_at_more(const Sensitivity& one) {
-  return one.high == one.base ? "as given: it cannot be more" : change_of(one.cost_high, one);
+  return one.high == one.base ? "already at its maximum" : change_of(one.cost_high, one);
 }
 
 std::vector<CostInput> inputs_of(const CostReport& report) {

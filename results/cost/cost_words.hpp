@@ -24,11 +24,11 @@ struct CostInput {
 
 namespace tw::results::words {
 
-/// "a million samples"
+/// "per million samples"
 const char* per(CostPer unit);
 /// "rent per month" of a Sensitivity's `input`.
 std::string turned_input(const std::string& name);
-/// How a lower, or a higher, input changes the cost as given: "+25.0 %"; "as given: it cannot be more" if the input
+/// How a lower, or a higher, input changes the cost as given: "+25.0 %"; "already at its maximum" if the input
 /// cannot go that way.
 std::string change_at_less(const Sensitivity& one);
 std::string change_at_more(const Sensitivity& one);

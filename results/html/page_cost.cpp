@@ -34,7 +34,7 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   const std::string percent = fmt::format("{:.3g} %", 100 * share);
   Chart chart;
   chart.kind = "tornado", chart.line = 0, chart.line_label = "as given";
-  chart.title = fmt::format("Sensitivity of the cost of {}, {}", words::per(*record.of), name.text);
+  chart.title = fmt::format("Sensitivity of the cost {}, {}", words::per(*record.of), name.text);
   chart.note = fmt::format("Each input is varied alone by {}. Largest effect first.", percent);
   chart.x_title = "change of the cost, %";
   chart.sets = {{"input " + percent + " less", 0}, {"input " + percent + " more", 1}};

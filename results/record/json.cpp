@@ -64,8 +64,7 @@ DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_bat
 DESCRIBE(HostInfo, name, cpu, hypervisor, container, sockets, cores, hardware_threads, usable_threads, numa_nodes,
          memory_bytes, kernel, os, cpu_governor, cpu_min_mhz, cpu_max_mhz, nics, steal_share_since_boot,
          cgroup_cpu_limit, cgroup_memory_limit_bytes, topology_xml_sha256)
-DESCRIBE(DeviceEntry, rank, host, kind, name, uuid, instruction_set, threads, affinity, libraries,
-         memory_bytes)
+DESCRIBE(DeviceEntry, rank, host, kind, name, uuid, instruction_set, threads, affinity, libraries, memory_bytes)
 DESCRIBE(MeterEntry, host, domain, scope, method, available, counted, update_period_s, reason, detail)
 DESCRIBE(Context, launch, run_index, started_at, finished_at, argv, environment, versions, launcher, hosts, devices,
          meters, idle_power, warnings)
@@ -405,7 +404,7 @@ class Builder : public Tree::json_sax_t {
     if (position > size_ && !is_too_large) {  // it asked for more
       fault = size_ == 0 ? "the file is empty"
                          : "the text is cut off after " + std::to_string(size_) +
-                               " bytes, probably because a copy was interrupted: copy or write the file again";
+                               " bytes, probably because a copy was interrupted";
       return false;
     }
     fault = is_too_large              ? "byte " + std::to_string(position) + ": number " + token + " is out of range"
@@ -473,13 +472,12 @@ T from_tree(const Tree& tree, UnknownNames unknown) {
 
 template <class T>
 T versioned(const Tree& tree, const std::string& what, UnknownNames unknown) {
-  if (!tree.is_object())
-    throw std::runtime_error("not a " + what + ": the document is " + tree.type_name());
+  if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + tree.type_name());
   const auto version = tree.find("schema_version");
   if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
   if (!version->is_string())
-    throw std::runtime_error("/schema_version: is " + compact(*version).substr(0, 40) +
-                             ", not a string: must be \"" + schema_version + "\"");
+    throw std::runtime_error("/schema_version: is " + compact(*version).substr(0, 40) + ", not a string: must be \"" +
+                             schema_version + "\"");
   if (const std::string why = version_obstacle(version->get<std::string>(), schema_version); !why.empty())
     throw std::runtime_error("/schema_version: " + why);
   return from_tree<T>(tree, unknown);

@@ -73,9 +73,9 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
       line(words::per(f.per), text);
     }
     if (r.sensitivity.empty()) continue;
-    const std::string head =
-        fmt::format("cost of {} if one input is {:.3g} % lower or higher, with the change; largest effect first:",
-                    words::per(*r.of), 100 * report.sensitivity_share);
+    const std::string head = fmt::format(
+        "cost {} if one input is {:.3g} % lower or higher, with the change; largest effect first:", words::per(*r.of),
+        100 * report.sensitivity_share);
     out += "  " + paint.dim(wrap(head, style.width, 2)) + "\n";
     std::size_t names = 0;
     for (const Sensitivity& s : r.sensitivity) names = std::max(names, columns(words::turned_input(s.input)));

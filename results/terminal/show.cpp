@@ -112,7 +112,7 @@ class Shower {
                               c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
                               parts[i].forced_over.empty()
                                   ? ""
-                                  : "; --force-resume ignored: " + join_said(parts[i].forced_over, "; ")));
+                                  : "; resumed by --force-resume despite: " + join_said(parts[i].forced_over, "; ")));
       label.clear();
     }
   }
@@ -314,17 +314,19 @@ class Shower {
     } else if (reached) {
       line("to target", "never: " + reached->reason);
     }
-    line("cost", cost_words(r));
+    const char* label = "by seed";
     for (const Trial& trial : r.trials) {
       if (!trial.target_run || trial.target_run->evaluations.empty()) continue;
       const Evaluation& last = trial.target_run->evaluations.back();
       std::vector<double> curve;
       for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
-      line("", fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
-                           significant(metric_of(t, last), 4), last.step, duration(last.time_s),
-                           duration(trial.target_run->evaluation_s)) +
-                   paint_.cyan(sparkline(curve, 24, style_.unicode)));
+      line(label, fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
+                              significant(metric_of(t, last), 4), last.step, duration(last.time_s),
+                              duration(trial.target_run->evaluation_s)) +
+                      paint_.cyan(sparkline(curve, 24, style_.unicode)));
+      label = "";
     }
+    line("cost", cost_words(r));
     if (t.reference)
       line("reference", fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}", t.reference->steps_mean,
                                     t.reference->steps_low, t.reference->steps_high, count(t.reference->seeds, "seed"),

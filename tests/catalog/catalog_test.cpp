@@ -243,7 +243,7 @@ TEST(Catalog, ProductsOfResnet50) {
 
 TEST(Catalog, UnknownNetworkNamesAllAndSuggestsTheNearest) {
   const std::string close = refusal([] { find_network("gpt2-125m"); });
-  EXPECT_NE(close.find("unknown model 'gpt2-125m', did you mean 'gpt2-124m'?"), std::string::npos) << close;
+  EXPECT_NE(close.find("unknown network 'gpt2-125m', did you mean 'gpt2-124m'?"), std::string::npos) << close;
   EXPECT_EQ(close.find('\n'), std::string::npos);
   for (const NetworkDescription& network : catalog()) EXPECT_NE(close.find(network.name), std::string::npos) << close;
   const std::string resnet = refusal([] { find_network("resnet50"); });

@@ -111,8 +111,8 @@ class Files(Refusals):
         stale.write_text("time,watts\n1700000000,100\n1700000001,100\n")
         site.write_text('{"knobs": [\n')
         site.chmod(0o644)
-        for option, file, words in (("--site", none, ["error[bad-site-file]", f"{none}: "]), ("--site", site, ["error[bad-site-file]", "line 2"]),
-                                    ("--energy-csv", none, ["error[bad-power-file]", f"{none}: "]),
+        for option, file, words in (("--site", none, ["error[cannot-read]: --site", f"{none}: ", "check the path"]), ("--site", site, ["error[bad-site-file]", "line 2"]),
+                                    ("--energy-csv", none, ["error[cannot-read]: --energy-csv", f"{none}: ", "check the path"]),
                                     ("--energy-csv", "/dev/zero", ["error[bad-power-file]", "/dev/zero: "]),
                                     ("--energy-csv", series, ["error[bad-power-file]", f"{series}:2: "]),
                                     ("--energy-csv", stale, ["error[bad-power-file]", f"{stale}: "])):

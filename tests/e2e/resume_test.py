@@ -172,7 +172,7 @@ class Resume(Case):
         self.assertEqual(len(forced), 3, forced)
         for words in ("commit 0000000", "CPU of node 0", "device UUID of rank 0"):
             self.assertTrue(any(words in line for line in forced), forced)
-        self.assertIn("--force-resume ignored", tool("show", self.out / "report.json").stdout)
+        self.assertIn("resumed by --force-resume despite", tool("show", self.out / "report.json").stdout)
 
     def test_a_record_that_an_earlier_part_lists_is_missed(self):
         self.cut_short(3, 1)

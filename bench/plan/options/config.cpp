@@ -84,7 +84,7 @@ std::vector<Axes> read_grids(const Request& request, const Json& json) {
   Axes common = read_axes(request, json, "");
   const auto grids = json.find("grids");
   if (grids == json.end()) {
-    if (common.model.empty()) fail(request.config, "no model given: add \"model\" or \"grids\"", "no-model");
+    if (common.model.empty()) fail(request.config, "no network given: add \"model\" or \"grids\"", "no-model");
     return {std::move(common)};
   }
   if (!grids->is_array()) fail(request.config, "/grids must be a list of objects");

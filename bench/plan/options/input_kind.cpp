@@ -113,10 +113,11 @@ std::string names_of(std::initializer_list<InputKind> wanted) {
   throw UsageError(code, fmt::format("{} {}: {}", option, path, what));
 }
 
-std::string head_of(const std::string& path) {
+std::string head_of(const std::string& option, const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::system_error(errno != 0 ? errno : EIO, std::generic_category());
+  if (!file)
+    fail("cannot-read", option, path, std::generic_category().message(errno != 0 ? errno : EIO) + ": check the path");
   std::string text(largest + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
@@ -135,12 +136,7 @@ std::string read_input(const std::string& option, const std::string& path, std::
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     fail("bad-file", option, path, "a folder: give " + names_of(wanted));
-  std::string text;
-  try {
-    text = head_of(path);
-  } catch (const std::system_error& error) {
-    fail("cannot-read", option, path, error.code().message() + ": check the path");
-  }
+  std::string text = head_of(option, path);
   if (const std::string other = other_kind(text, wanted); !other.empty()) fail("wrong-file", option, path, other);
   if (text.size() > largest) fail("bad-file", option, path, "too large (maximum 1 MiB): give " + names_of(wanted));
   return text;
@@ -148,12 +144,10 @@ std::string read_input(const std::string& option, const std::string& path, std::
 
 void check_kind(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return;
-  try {
-    if (const std::string other = other_kind(head_of(path), wanted); !other.empty())
-      fail("wrong-file", option, path, other);
-  } catch (const std::system_error&) {  // its reader says so
-  }
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
+  if (const std::string other = other_kind(head_of(option, path), wanted); !other.empty())
+    fail("wrong-file", option, path, other);
 }
 
 }  // namespace tw::bench

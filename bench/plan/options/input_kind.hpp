@@ -9,7 +9,20 @@ namespace tw::bench {
 
 /// `report`: or the records.jsonl of a run; `other`: known, and taken by no option. Not recognised: weights, signers.
 enum class InputKind {
-  report, bundle, config, kit, prices, rules, weights, probe, site, power_csv, signers, key, layers, other
+  report,
+  bundle,
+  config,
+  kit,
+  prices,
+  rules,
+  weights,
+  probe,
+  site,
+  power_csv,
+  signers,
+  key,
+  layers,
+  other
 };
 
 /// "a kit (trainwatt freeze), not a report: trainwatt-train --config runs it, …"; empty if the text is of a wanted
@@ -20,7 +33,8 @@ std::string other_kind(std::string_view text, std::initializer_list<InputKind> w
 /// bad-file (a folder, too large), wrong-file (another kind).
 std::string read_input(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted);
 
-/// Throws UsageError (wrong-file) if the file is of another kind; no other fault, which its reader names.
+/// Throws UsageError if the file is of another kind (wrong-file) or cannot be opened (cannot-read); its reader names
+/// any other fault.
 void check_kind(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted);
 
 }  // namespace tw::bench

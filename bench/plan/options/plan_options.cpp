@@ -48,7 +48,7 @@ void check_list(std::string_view word, std::string_view next) {
   const std::string name(word.substr(0, word.find('=')));
   const auto is_named = [&](const auto& option) { return option_name(option.key) == name; };
   const auto option = std::ranges::find_if(run_options(), is_named);
-  const bool is_list = std::ranges::any_of(axes_list(), is_named) ||
+  const bool is_list = name == "--to" || std::ranges::any_of(axes_list(), is_named) ||
                        (option != run_options().end() && option->type.kind == Kind::integers);
   const std::string_view value = name.size() < word.size() ? word.substr(name.size() + 1) : next;
   if (is_list && (value.starts_with(',') || value.ends_with(',') || value.find(",,") != value.npos))
@@ -291,9 +291,8 @@ void check_words(int argc, const char* const* argv) {
       throw UsageError("bad-value", fmt::format("{}: needs a value", word.substr(0, word.size() - 1)));
     if (word.empty()) {  // of a shell variable that is not set: no file, no folder, no number
       const std::string_view before = argv[i - 1];
-      throw UsageError("bad-value", before.starts_with('-')
-                                        ? fmt::format("{}: needs a value, and is given an empty one", before)
-                                        : "an argument is empty: give it a value, or leave it out");
+      throw UsageError("bad-value", before.starts_with('-') ? fmt::format("{} is empty: give a value", before)
+                                                            : "an argument is empty: give it a value, or leave it out");
     }
     check_list(word, i + 1 < argc ? argv[i + 1] : "");
   }
@@ -302,6 +301,12 @@ void check_words(int argc, const char* const* argv) {
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error))
     return with_code("unknown-option", unknown_option(app, *extras));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const std::string what = error.what();
+    const CLI::Option* option = app.get_option_no_throw(what.substr(0, what.find(' ')));
+    if (option != nullptr && !option->get_snames().empty())  // as the other errors name it
+      return with_code("option-needs", "-" + option->get_snames().front() + " is missing: add it");
+  }
   return parse_fault(error, [&](const std::string& name) { return wanted_value(app, name); });
 }
 

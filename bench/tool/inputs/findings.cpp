@@ -59,8 +59,8 @@ std::string verdict(const FileFindings& found) {
     std::ranges::copy(asked, std::back_inserter(own));
     return "inconsistent: " + counted(own);
   }
-  std::string words = "consistent";
-  if (!asked.empty()) words += "; does not meet the request: " + counted(asked);
+  const std::string unmet = asked.empty() ? "" : "; does not meet the request: " + counted(asked);
+  std::string words = "consistent" + unmet;
   if (found.kind == FileKind::unfinished)
     return words + "; records without their report: run rules cannot be checked without context and plan";
   if (found.rules.empty()) return words;
@@ -70,7 +70,8 @@ std::string verdict(const FileFindings& found) {
   // Of a report on its own they are notes. Of a series they are faults of its runs, each of which says so.
   const bool is_offer = found.kind == FileKind::series || std::ranges::any_of(found.faults, is_of_rules);
   if (!broken.empty() && is_offer)
-    return fmt::format("rejected: {} of {} rules broken ({}); {}", broken.size(), all, fmt::join(broken, ", "), words);
+    return fmt::format("rejected: {} of {} rules broken ({}); the figures agree with the samples{}", broken.size(), all,
+                       fmt::join(broken, ", "), unmet);
   if (!broken.empty())
     return fmt::format("{}; not fit for publication: {} of {} rules broken ({})", words, broken.size(), all,
                        fmt::join(broken, ", "));

@@ -195,12 +195,13 @@ std::map<int, fs::path> numbered_runs(const fs::path& folder) {
 
 std::string read_report_file(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw UsageError("cannot-read", path + ": " + std::strerror(errno));
+  if (::stat(path.c_str(), &status) != 0)
+    throw UsageError("cannot-read", path + ": " + std::strerror(errno) + ": check the path");
   if (S_ISDIR(status.st_mode)) refuse_folder(path);
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
     throw UsageError("bad-file", path + ": neither a file nor a pipe; give a report.json");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError("cannot-read", path + ": " + std::strerror(errno));
+  if (!file) throw UsageError("cannot-read", path + ": " + std::strerror(errno) + ": check the path");
   std::string text;
   std::vector<char> block(std::size_t{1} << 20);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {

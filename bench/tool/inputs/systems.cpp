@@ -54,11 +54,12 @@ std::vector<std::string> runs_of(const std::string& path) {
   return reports.empty() ? std::vector<std::string>{path} : reports;
 }
 
-/// The reports of "FILE,FILE,…"; each FILE may be a folder of runs. A file of that whole name is taken as it is.
-std::vector<std::string> reports_of(const std::string& list) {
+/// The reports of "FILE,FILE,…", the end of `word`; each FILE may be a folder of runs. A file of that whole name is
+/// taken as it is.
+std::vector<std::string> reports_of(const std::string& list, const std::string& word) {
   std::vector<std::string> reports;
   if (list.empty() || list.starts_with(',') || list.ends_with(',') || list.find(",,") != list.npos)
-    throw UsageError("bad-value", fmt::format("\"{}\": the name of a file is missing: give NAME=FILE,FILE,…", list));
+    throw UsageError("bad-value", fmt::format("\"{}\": the name of a file is missing: give NAME=FILE,FILE,…", word));
   for (const std::string& file : exists(list) ? std::vector<std::string>{list} : split(list, ','))
     for (std::string& path : runs_of(file)) reports.push_back(std::move(path));
   return reports;
@@ -69,7 +70,7 @@ results::SystemInput system_of(const std::string& word) {
   results::SystemInput system;
   const std::size_t equal = word.find('=');
   if (equal == std::string::npos || equal == 0 || exists(word)) {
-    system.paths = reports_of(word);
+    system.paths = reports_of(word, word);
     std::error_code code;
     const fs::path path = fs::path(word).lexically_normal();
     system.name = fs::is_directory(word, code) ? (path.has_filename() ? path : path.parent_path()).filename().string()
@@ -77,7 +78,7 @@ results::SystemInput system_of(const std::string& word) {
     return system;
   }
   system.name = word.substr(0, equal);
-  system.paths = reports_of(word.substr(equal + 1));
+  system.paths = reports_of(word.substr(equal + 1), word);
   return system;
 }
 
@@ -211,7 +212,10 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
 
 int code_of(const results::Comparison& comparison) {
   constexpr int nothing = 4;
-  const auto say = [](const std::string& text) { say_on_stderr(error_line("trainwatt", text)); };
+  const auto say = [](const std::string& text) {
+    std::fflush(stdout);  // keeps the order of output and error in one pipe or log file
+    say_on_stderr(error_line("trainwatt", text));
+  };
   if (!comparison.compared) {
     std::string text = "nothing could be compared: " + comparison.answer.front();
     const auto first = [&](auto is_it) { return std::ranges::find_if(comparison.differences, is_it); };

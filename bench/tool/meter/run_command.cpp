@@ -123,6 +123,8 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   pipe.to.close();
+  if (fault && command.front().empty())
+    throw EnvironmentError("cannot-run", "the command after -- is empty: give the name of a program");
   if (fault) throw EnvironmentError("cannot-run", command.front() + ": cannot be started: " + fault->code().message());
   if (parser) {
     const EndOf end(pid);

@@ -28,6 +28,17 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
     expect_refused(run({"plan", "--suite", "quick", "--nodes", none}), "error[bad-value]: --nodes " + none + ": ");
   expect_refused(run({"plan", "--suite", "quick", "--nodes", "1", "--nodes", "2"}),
                  "error[duplicate-value]: --nodes: ");
+  expect_refused(run({"plan", "--model", "gpt2-tiny", "--nodes", "3", "--ranks", "1,2"}),
+                 "error[options-conflict]: --nodes 3: no point of the plan has more than 2 ranks");
+  EXPECT_EQ(run({"plan", "--model", "gpt2-tiny", "--nodes", "2", "--ranks", "1,2"}).code, 0);
+  EXPECT_EQ(run({"plan", "--model", "gpt2-tiny", "--nodes", "2", "--ranks", "scaling"}).code, 0);
+  expect_refused(run({"export", good, "--to", "csv,csv", "-o", "out"}), "error[duplicate-value]: --to: csv ");
+  expect_refused(run({"export", good, "--to", "csv,", "-o", "out"}), "error[bad-value]: --to csv,: ");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "nope"}), "error[unknown-name]: ");
+  expect_refused(run({"html", "A=", "-o", "out"}), "\"A=\": the name of a file is missing");
+  expect_refused(run({"show", "/nowhere"}), "error[cannot-read]: /nowhere: No such file or directory: check the path");
+  expect_refused(run({"plan", "--suite", "quick", "--site", "/nowhere"}), "error[cannot-read]: --site /nowhere: ");
+  expect_refused(run({"models", "gpt2-tiny", "--table-rows-at-most", "5"}), "error[option-does-not-apply]: --table-rows-at-most");
   expect_refused(run({"plan", "--suite", "quick", "--suite", "standard"}), "error[duplicate-value]: --suite: ");
   expect_refused(run({"plan", "--suite", "quick", "--device", "gpu"}), "error[unknown-name]: ");
   expect_refused(run({"show", good, "--width", "3"}), "error[bad-value]: --width 3: value too small (minimum 40)");
@@ -35,7 +46,22 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
   expect_refused(run({"cost", good, "--prices", good, "--sensitivity", "100"}),
                  "error[bad-value]: --sensitivity 100: ");
   expect_refused(run({"compare", good, good, "--json", "--csv"}), "error[options-conflict]: ");
-  expect_refused(run({"html", good}), "error[option-needs]: --out");
+  expect_refused(run({"html", good}), "error[option-needs]: -o is missing");
+}
+
+/// In one pipe or log file for both.
+TEST(Tool, AnErrorFollowsWhatWasPrintedBefore) {
+  const std::string command =
+      std::string(TRAINWATT_TOOL) + " compare A='" + fixtures + "/good.json' B='" + fixtures + "/good_energy.json' 2>&1";
+  FILE* const pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string both;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) both += static_cast<char>(c);
+  pclose(pipe);
+  const std::size_t error = both.find("trainwatt: error[not-comparable]: ");
+  ASSERT_NE(error, std::string::npos) << both;
+  ASSERT_GT(error, 0u) << both;
+  EXPECT_EQ(both[error - 1], '\n') << both;
 }
 
 TEST(Tool, AReportThatWasCutIsNamedAsCut) {
@@ -269,9 +295,9 @@ TEST(Tool, AnOpenGlobalBatchIsFixedByWhatThePlanLeavesOpen) {
 TEST(Tool, EmptyWordsAreNoValues) {
   const std::string good = fixtures + "/good.json";
   for (const char* command : {"html", "export"})
-    expect_refused(run({command, good, "-o", ""}), "error[bad-value]: -o: ");
-  expect_refused(run({"validate", good, "--kit", ""}), "error[bad-value]: --kit: ");
-  expect_refused(run({"validate", good, "--signers", ""}), "error[bad-value]: --signers: ");
+    expect_refused(run({command, good, "-o", ""}), "error[bad-value]: -o is empty");
+  expect_refused(run({"validate", good, "--kit", ""}), "error[bad-value]: --kit is empty");
+  expect_refused(run({"validate", good, "--signers", ""}), "error[bad-value]: --signers is empty");
   expect_refused(run({"show", ""}), "error[bad-value]: ");
 }
 

@@ -422,7 +422,7 @@ class Page(unittest.TestCase):
         page = self.make(self.offers / "offer1.json", options=("--prices", str(self.prices()), "--price-of", "Offer 2"))
         self.look(page, 5, picture="costs", sizes=((1280, False), (390, False)))
         text = self.browser.evaluate("document.getElementById('cost').textContent")
-        for said in ("a million samples", "kWh", "electricity per kWh"):
+        for said in ("per million samples", "kWh", "electricity per kWh"):
             self.assertIn(said, text)
         inputs = self.rows("Prices, as given")
         path = str(self.prices())

@@ -188,7 +188,7 @@ TEST_F(Export, WritesOverNothing) {
                  "error[file-exists]: " + folder_ + "/report.csv: ");
   EXPECT_EQ(contents(folder_ + "/report.csv"), "mine");
   EXPECT_EQ(files(), 1) << "looked at before any is written";
-  EXPECT_EQ(run({"export", good, "--to", "markdown,markdown", "-o", folder_}).code, 0) << "another format joins it";
+  EXPECT_EQ(run({"export", good, "--to", "markdown", "-o", folder_}).code, 0) << "another format joins it";
   EXPECT_EQ(files(), 2);
   std::filesystem::remove(folder_ + "/report.csv");
   std::filesystem::create_symlink(folder_ + "/nowhere", folder_ + "/report.csv");
@@ -199,7 +199,7 @@ TEST_F(Export, NamesWhatIsWrong) {
   const std::string good = fixtures + "/good.json";
   expect_refused(run({"export", good, "--to", "cvs", "-o", folder_ + "/x"}), "'csv'");
   expect_refused(run({"export", good, "--to", "pdf", "-o", folder_ + "/x"}), "error[unknown-name]: ");
-  expect_refused(run({"export", good, "--to", "csv"}), "error[option-needs]: --out");
+  expect_refused(run({"export", good, "--to", "csv"}), "error[option-needs]: -o is missing");
   expect_refused(run({"export", good, "-o", folder_}), "error[option-needs]: --to");
   expect_refused(run({"export", "/no/such.json", "--to", "csv", "-o", folder_}), "error[cannot-read]: /no/such.json: ");
   expect_refused(run({"export", good, "--to", "csv", "-o", folder_, "--sort", "troughput"}), "'throughput'");
@@ -253,7 +253,7 @@ TEST_F(Export, Html) {
   expect_refused(run({"html", good, good, "-o", none, "--scope", "pakage"}), "error[unknown-name]: ");
   expect_refused(run({"html", good, good, "-o", none, "--reference", "C"}), "error[unknown-name]: ");
   expect_refused(run({"html", "A=" + good + "," + good, "-o", none}), "error[option-needs]: ");
-  expect_refused(run({"html", good}), "error[option-needs]: --out");
+  expect_refused(run({"html", good}), "error[option-needs]: -o is missing");
   expect_refused(run({"html", "-o", none}), "error[option-needs]: SYSTEM");
   expect_refused(run({"html", "/no/such.json", "-o", none}), "error[cannot-read]: /no/such.json: ");
   EXPECT_FALSE(std::filesystem::exists(none));

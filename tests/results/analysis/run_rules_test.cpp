@@ -86,7 +86,7 @@ TEST(RunRules, NoFlagBreaksTwo) {
 TEST(RunRules, EachIsBrokenByWhatItNames) {
   const auto record = [](Report& report) -> Record& { return report.records.front(); };
   const auto flag = [&](Flag one) { return [&, one](Report& r) { record(r).verdict.flags.push_back(one); }; };
-  expect_broken("window", "the shortest takes 2.0", [&](Report& r) {
+  expect_broken("window", "the shortest window lasts 2.0", [&](Report& r) {
     record(r).trials[1].window_s = 2;
     record(r).verdict.flags.push_back(Flag::short_window);
   });

@@ -62,7 +62,7 @@ TEST(Baseline, Variance) {
   EXPECT_EQ(statuses(check(rule + R"(, "most_above": 0.5)", 0.9, 2)), "violated, violated");
   const std::vector<RuleCheck> checks = check(rule, 0.9, 1);
   EXPECT_EQ(checks[0].point, one);
-  EXPECT_NE(checks[0].text.find("-10.0 % (allowed: -5.00 %); the interval"), std::string::npos) << checks[0].text;
+  EXPECT_NE(checks[0].text.find("-10.0 % (allowed: at most 5.00 % below); the interval"), std::string::npos) << checks[0].text;
   EXPECT_NE(checks[0].text.find("lies outside"), std::string::npos) << checks[0].text;
 }
 

@@ -231,7 +231,7 @@ TEST(Cost, SensitivityIsOfTheCostAsGivenAndSaysWhatGoesOneWayOnly) {
   EXPECT_EQ(words::change_at_less(of("rent_per_month")) + ", " + words::change_at_more(of("rent_per_month")), "-20.0 %, +20.0 %");
   EXPECT_EQ(words::change_at_less(of("samples_per_s")) + ", " + words::change_at_more(of("samples_per_s")), "+25.0 %, -16.7 %");
   EXPECT_EQ(words::change_at_less(of("utilisation")), "+25.0 %");
-  EXPECT_EQ(words::change_at_more(of("utilisation")), "as given: it cannot be more");
+  EXPECT_EQ(words::change_at_more(of("utilisation")), "already at its maximum");
   EXPECT_EQ(all.back().input, "rent_per_month") << "25 % is more than 20";
   const std::string text = cost_text(costs, {false, 160});
   EXPECT_NE(text.find("rent per month"), std::string::npos) << text;

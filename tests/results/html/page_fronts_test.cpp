@@ -312,7 +312,7 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   const page::Table& cost = tables[0];
   EXPECT_EQ(cost.head, (std::vector<std::string>{"Point", "Per", "Cost", "For hours", "For electricity", "kWh",
                                                  "kg CO2e", "Includes"}));
-  const auto hour = std::ranges::find_if(cost.rows, [](const auto& row) { return row[1].text == "an hour"; });
+  const auto hour = std::ranges::find_if(cost.rows, [](const auto& row) { return row[1].text == "per hour"; });
   ASSERT_NE(hour, cost.rows.end());
   EXPECT_TRUE((*hour)[2].text.starts_with("1.30")) << (*hour)[2].text;
   EXPECT_EQ((*hour)[5].text, "1.20") << "1 kW of IT with a PUE of 1.2";

@@ -472,7 +472,7 @@ TEST(Page, RunRulesStandWithWhatWasFound) {
   EXPECT_EQ(row("window")[1].text, "broken");
   EXPECT_EQ(row("window")[1].look, page::Look::bad);
   EXPECT_TRUE(row("window")[2].text.starts_with("Windows last at least 60 s")) << row("window")[2].text;
-  EXPECT_NE(row("window")[3].text.find(": a window is short, the shortest takes "), std::string::npos);
+  EXPECT_NE(row("window")[3].text.find(": a window is short, the shortest window lasts "), std::string::npos);
   EXPECT_EQ(row("seeds")[1].look, page::Look::quiet);
   EXPECT_EQ(row("energy")[1].text, "not checkable");
   EXPECT_EQ(row("energy")[3].text, "No meter answered.");

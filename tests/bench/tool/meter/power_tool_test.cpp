@@ -192,7 +192,7 @@ TEST_F(PowerTool, MeterSaysWhatIsWrongWithItsWords) {
       {"meter --estimate-watts=abc -- true", "error[bad-value]: --estimate-watts abc: "},
       {"meter --estimate-watts=-5 -- true", "error[bad-value]: --estimate-watts -5: "},
       {"meter --estimate-watts nan -- true", "error[bad-value]: --estimate-watts nan: "},
-      {"meter --energy-csv /nowhere/power.csv -- true", "error[bad-power-file]: --energy-csv: /nowhere/power.csv: "},
+      {"meter --energy-csv /nowhere/power.csv -- true", "error[cannot-read]: --energy-csv /nowhere/power.csv: "},
       {"meter --energy-csv '" + csv + "' -- true", csv + ":3: "}};
   for (const auto& [words, said] : wrong) {
     const Outcome outcome = run(words);
