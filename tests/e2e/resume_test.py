@@ -71,6 +71,13 @@ class Resume(Case):
         self.assertIn(f"part 1 of {len(parts)}: {parts[0]} point", shown.stdout)
         return report
 
+    def test_a_step_is_not_exported_into_the_folder_of_a_run(self):
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "run.json").write_text("{}")
+        process = run("--model", "gpt2-tiny", "--export-step", self.folder)
+        self.assert_one_line_error(process, USAGE, "error[file-exists]: --export-step", "choose another folder")
+        self.assertNotIn("--resume", process.stderr)
+
     def test_after_a_kill_no_point_is_lost_or_run_again(self):
         before = self.cut_short(5, 3)
         self.assertFalse((self.out / "report.json").exists())

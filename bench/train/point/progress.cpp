@@ -146,7 +146,7 @@ std::string short_result(const results::Record& record) {
   else if (s.to_target)
     text += " · " + s.to_target->reason;
   const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
-  if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
+  if (rate) text += " · " + results::text::si(rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
   if (results::has_flag(record, results::Flag::busy_host))
     text += fmt::format(" · busy_host: other programs used {:.0f} % of the CPU", 100 * most_foreign_share(record));
   if (const auto share = results::credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);

@@ -57,7 +57,7 @@ class Progress {
   std::chrono::steady_clock::time_point start_, point_start_, last_;
 };
 
-/// "valid · 4510 tokens/s · 0.71 of ceiling · loss 5.100 → 4.900", or why there is none.
+/// "valid · 4.51 ktokens/s · 0.71 of ceiling · loss 5.100 → 4.900", or why there is none.
 std::string short_result(const results::Record& record);
 
 }  // namespace tw::bench

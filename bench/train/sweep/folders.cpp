@@ -78,10 +78,11 @@ std::vector<fs::path> make_folder(comm::Job& job, const fs::path& folder, const 
     made = make_new(folder, option);
     std::error_code code;
     if (made.empty())
-      throw UsageError(
-          "file-exists",
-          fmt::format("{} {}: already exists: choose another folder{}", option, folder.string(),
-                      fs::exists(folder / results::run_file, code) ? ", or continue the run in it with --resume" : ""));
+      throw UsageError("file-exists",
+                       fmt::format("{} {}: already exists: choose another folder{}", option, folder.string(),
+                                   option == std::string_view("--out") && fs::exists(folder / results::run_file, code)
+                                       ? ", or continue the run in it with --resume"
+                                       : ""));
   });
   return made;
 }

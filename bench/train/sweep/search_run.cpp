@@ -118,7 +118,7 @@ std::set<power::KnobKind> kinds_of(const RunPlan& plan) {
 results::Scope scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters) {
   if (const std::string why = why_no_energy(meters); !why.empty())
     throw Stop(exit_environment, "no-energy",
-               fmt::format("--search: this needs energy, and no meter is readable: {}", why));
+               fmt::format("--search needs an energy meter, and none is readable ({}): see trainwatt probe", why));
   std::vector<std::string> settings;
   for (const power::KnobKind kind : kinds_of(plan)) settings.emplace_back(power::to_string(kind));
   const std::vector<results::Scope> telling = results::telling_scopes(plan.device, settings);

@@ -317,7 +317,7 @@ class Run {
     const auto count = [](auto n, const char* one) {
       return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one);
     };
-    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} per rank", plan_.suite,
+    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} per rank", plan_.title(),
                                count(plan_.points.size(), "point"), count(job_.size(), "rank"),
                                job_.nodes() == 1 ? job_.host() : fmt::format("{} nodes", job_.nodes()), plan_.device,
                                device.name, count(device.threads, "thread")));
@@ -347,8 +347,8 @@ class Run {
       const bool by_signal = stop.code() == exit_interrupted;
       const std::string what(without_code(stop.what()));
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
-                                 by_signal ? what : results::interrupted.text() + " (" + what + ")",
-                                 in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
+                                 by_signal ? what : results::interrupted.text() + " (" + what + ")", in_flight_,
+                                 report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);
       interrupted_ = with_code(by_signal ? "interrupted" : code_of(stop.what()), interrupted_);
