@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "bench/inventory/choose_device.hpp"
@@ -145,7 +146,8 @@ Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int
 RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) {
   Request request;
   together(job, [&] {
-    if (!asked.options.site.empty()) check_kind("--site", asked.options.site, {InputKind::site});
+    // A file that one rank lacks is named after options in which ranks differ (check_site).
+    if (std::filesystem::exists(asked.options.site)) check_kind("--site", asked.options.site, {InputKind::site});
     request = request_of(asked.options, asked.config);
   });
   std::string ranges;
@@ -165,9 +167,11 @@ RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) 
 /// What no point should have to find out (collective).
 void check_site(comm::Job& job, const RunPlan& plan, const Options& options) {
   together(job, [&] {
-    if (!options.site.empty())
+    if (!options.site.empty()) {
+      check_kind("--site", options.site, {InputKind::site});
       for (const power::KnobFinding& knob : power::site::find_knobs(options.site))
         if (!knob.reason.empty() && sets(plan, knob.kind)) throw power::site::SiteError(knob.detail);
+    }
     const power::MeterOptions meters =
         meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
     if (job.is_node_leader()) check_meters(meters);

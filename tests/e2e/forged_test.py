@@ -233,7 +233,7 @@ class Forged(Case):
             process = tool("compare", *systems)
             self.assert_ran(process, NOTHING)
             self.assertIn("are the same", process.stdout)
-            self.assertIn("one measurement", " ".join(process.stdout.split()))
+            self.assertIn("copies of one run", " ".join(process.stdout.split()))
 
 
 class Forgeries(Case):
