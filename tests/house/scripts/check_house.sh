@@ -262,6 +262,28 @@ expect 1 '0 passed, 2 failed, 0 skipped' report "$work/listed" "$here/fixtures/r
 expect 1 'CTest did not get that far' report "$work/listed" "$here/fixtures/results/skipped.xml" "$work/missing.xml"
 expect 1 'holds no test' report "$work/listed" /dev/null
 
+# ---- a test in which Open MPI lost a rank that had ended runs once more; no other failure does ----
+lost='mpirun has exited due to process rank 0 with PID 0 on'
+# result NAME STATUS OUTPUT: a case as CTest writes it.
+result() {
+  printf '\t<testcase name="%s" classname="%s" time="1" status="%s">\n' "$1" "$1" "$2"
+  if [ "$2" = fail ]; then printf '\t\t<failure message=""/>\n'; fi
+  printf '\t\t<properties/>\n\t\t<system-out>%s</system-out>\n\t</testcase>\n' "$3"
+}
+{
+  head -n 4 "$here/fixtures/results/failed.xml"
+  result a.lost fail "$lost"
+  result a.wrong fail '3 is not 4'
+  result a.good run "$lost"
+  echo '</testsuite>'
+} >"$work/lost.xml"
+result a.lost run well >"$work/again.xml"
+# shellcheck disable=SC2016  # the stand-in expands it
+stand_in ctest 'while [ "$1" != --output-junit ]; do shift; done; cp "${0%/bin/*}/again.xml" "$2"; echo "ran $4"'
+expect 0 '(open-mpi/ompi#7833): a.lost' python3 "$root/tests/skips/repeat_lost.py" "$work" "$work/lost.xml"
+expect 1 '2 passed, 1 failed, 0 skipped' report /dev/null "$work/lost.xml"
+rm "$work/bin/ctest"
+
 # ---- the runner of Python's cases: each skip has its line, and CTest sees a skip only where nothing passed ----
 cases() { (cd "$work" && python3 "$root/tests/skips/run_cases.py" "$@"); }
 cat >"$work/fixture_cases.py" <<'END'
