@@ -88,7 +88,7 @@ TEST(Grids, OfAConfigAreRefusedInItsWords) {
   says(refusal_of_file(R"({"model": "gpt2-tiny", "layers": 99})"), "[bad-value] plan.json: /layers 99: ");
   says(refusal_of_file(R"({"model": "resnet-50", "layers": 1})"), "[bad-value] plan.json: /layers 1: ");
   says(refusal_of_file(R"({"model": "resnet-50", "table_rows_at_most": 100})"),
-       "[bad-value] plan.json: /table_rows_at_most 100: ");
+       "[option-does-not-apply] plan.json: /table_rows_at_most: ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "accumulate": [1, 1]})"), "[duplicate-value] plan.json: /accumulate ");
   says(refusal_of_file(R"({"model": "gpt2-tiny", "gpu_clock": [900, "600:900:300"]})"),
        "[duplicate-value] plan.json: /gpu_clock ");
