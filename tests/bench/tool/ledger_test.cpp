@@ -42,6 +42,7 @@ TEST(Ledger, OfAStepOnADevice) {
 TEST(Ledger, NamesTheDevicesThatAreKnown) {
   expect_refused(run({"models", "gpt2-tiny", "--on", "h900"}), "NVIDIA H200");
   expect_refused(run({"models", "gpt2-tiny", "--on", "h100"}), "NVIDIA H100 PCIe");
+  expect_refused(run({"models", "gpt2-tiny", "--on", "nope"}), "error[unknown-name]: ");
 }
 
 TEST(Ledger, AgainstAReport) {

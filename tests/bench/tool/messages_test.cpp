@@ -34,7 +34,6 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
   EXPECT_EQ(run({"plan", "--model", "gpt2-tiny", "--nodes", "2", "--ranks", "scaling"}).code, 0);
   expect_refused(run({"export", good, "--to", "csv,csv", "-o", "out"}), "error[duplicate-value]: --to: csv ");
   expect_refused(run({"export", good, "--to", "csv,", "-o", "out"}), "error[bad-value]: --to csv,: ");
-  expect_refused(run({"models", "gpt2-tiny", "--on", "nope"}), "error[unknown-name]: ");
   expect_refused(run({"html", "A=", "-o", "out"}), "\"A=\": the name of a file is missing");
   expect_refused(run({"show", "/nowhere"}), "error[cannot-read]: /nowhere: No such file or directory: check the path");
   expect_refused(run({"plan", "--suite", "quick", "--site", "/nowhere"}), "error[cannot-read]: --site /nowhere: ");
