@@ -37,7 +37,7 @@ struct Point {
 
 struct RunPlan : RunSettings {
   std::string suite;
-  std::vector<Point> points;                         ///< of a search the grid, of which few are measured
+  std::vector<Point> points;                         ///< for a search: the whole grid; few are measured
   std::string device;                                ///< resolved: "cpu"
   std::vector<std::string> left_out;                 ///< combinations whose batch the ranks cannot share out, and why
   std::optional<results::KitInfo> kit;               ///< its SHA-256 enters the plan's

@@ -151,7 +151,7 @@ TEST(TokenSource, TheOpeningIsTheFormulas) {
 }
 
 /// The least loss that a model which sees one token only can have on sequences of this length, from the exact shares of
-/// a token and of which of its four successors comes next. The first token and the hidden one before it are uniform.
+/// a token and its four possible successors. The first token and the hidden one before it are uniform.
 double best_of_one_token(const TokenSource& source, std::int64_t length) {
   constexpr std::array shares = {0.5, 0.25, 0.125, 0.125};
   const auto vocabulary = static_cast<std::size_t>(source.vocabulary());

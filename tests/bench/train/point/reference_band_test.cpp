@@ -95,7 +95,7 @@ TEST_F(ReferenceBand, FindsAQuarterOfTheRate) {
   EXPECT_EQ(record.verdict.status, Status::invalid);
 }
 
-// Here stands what is known not to be seen: who makes the band tell it may turn this round.
+// A known limit: the band does not detect this. Reverse the last expectation once it does.
 TEST_F(ReferenceBand, DoesNotTellGradientsThatAreNotDivided) {
   const Record record = run(
       gratings(), as_it_is,
