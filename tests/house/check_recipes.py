@@ -53,7 +53,10 @@ def check_options(where, text):
     problems.extend(f"{where}: {one} is no option of CMakeLists.txt" for one in sorted(set(re.findall(r"TRAINWATT_\w+", text)) - options))
 
 
-# ---- Spack ----
+# ---- Spack: from version 2 of its package API on, the folders spack_repo/NAMESPACE contain repo.yaml, else Spack refuses the repository ----
+repository = next((recipes / "spack").rglob("repo.yaml")).parent
+
+
 def spack(folder):
     """{directive: [(first word, all words)]} of a recipe."""
     said = {}
@@ -69,7 +72,7 @@ def spack(folder):
         while name:  # and the packages above
             sys.modules.setdefault(name, types.ModuleType(name)).__dict__.update(content)
             name, content = name.rpartition(".")[0], {}
-    path = recipes / "spack/packages" / folder / "package.py"
+    path = repository / "packages" / folder / "package.py"
     exec(compile(path.read_text(), path, "exec"), {})
     return said, path.relative_to(root).as_posix(), path.read_text()
 
@@ -77,6 +80,11 @@ def spack(folder):
 version, least, onednn, options = of_cmake()
 libraries = libraries_of_packages()
 problems += [f"{one} of scripts/lib/packages.sh has no name in tests/house/check_recipes.py" for one in libraries if one not in NAMES]
+described = dict(re.findall(r"^  (\w+): (\S+)$", (repository / "repo.yaml").read_text(), re.MULTILINE))
+if repository != recipes / "spack/spack_repo" / described["namespace"]:
+    problems.append(f"{repository.relative_to(root)}/repo.yaml: must be in scripts/packaging/spack/spack_repo/{described['namespace']}")
+if f"spack repo add {repository.relative_to(root)}\n" not in (recipes / "README.md").read_text():
+    problems.append(f"scripts/packaging/README.md: does not add {repository.relative_to(root)}")
 said, where, text = spack("trainwatt")
 if [first for first, *_ in said["version"]] != [version]:
     problems.append(f"{where}: the version is not {version}, that of CMakeLists.txt")
