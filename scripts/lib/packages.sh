@@ -166,6 +166,14 @@ or use --no-install if a module system provides them."
   rm -f "$log"
 }
 
+# mpi_on_path: the command that puts the mpirun of this distribution's package on PATH; nothing where it always is.
+mpi_on_path() {
+  case $manager in
+    dnf) say "module load mpi/openmpi-$(uname -m) (in a new shell if there is no module command)" ;;
+    zypper) say "source /usr/lib64/mpi/gcc/openmpi4/bin/mpivars.sh" ;;
+  esac
+}
+
 # need_versions: exits with 3 where cmake or the compiler is too old, and says where newer ones come from.
 need_versions() {
   local found

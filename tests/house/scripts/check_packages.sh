@@ -99,4 +99,15 @@ on unknown 'ID=nixos'
 expect 3 'has no package list here' "${there[@]}" scripts/quickstart --build "$work/build"
 rm "$work/bin/c++"
 
+# ---- packages whose mpirun is not on PATH at once ----
+mkdir "$work/few"
+for program in sed basename uname; do ln -s "$(type -P $program)" "$work/few/"; done
+# shellcheck disable=SC2016  # the inner shell expands it
+need_mpirun='. scripts/lib/common.sh; . scripts/lib/packages.sh; PATH=$1; need_programs mpirun'
+on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
+expect 3 "not on PATH: mpirun; load the modules" "${there[@]}" bash -euc "$need_mpirun" bash "$work/few"
+expect 3 "module load mpi/openmpi-$(uname -m)" "${there[@]}" bash -euc "$need_mpirun" bash "$work/few"
+on sles 'ID=sles VERSION_ID=15.6'
+expect 3 'openmpi4/bin/mpivars.sh' "${there[@]}" bash -euc "$need_mpirun" bash "$work/few"
+
 finish_cases
