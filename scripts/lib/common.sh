@@ -168,7 +168,7 @@ cuda_architecture() {
 
 # need_programs NAME…: exits with 3 if some are not on PATH, and names them. `c++` is any compiler that cmake would use.
 need_programs() {
-  local name compiler missing=() hint=''
+  local name compiler missing=() hints=''
   for name in "$@"; do
     if [ "$name" = c++ ]; then
       for compiler in ${CXX:-c++ g++ clang++}; do
@@ -179,10 +179,10 @@ need_programs() {
       continue
     fi
     missing+=("$name")
-    if [ "$name" = mpirun ] && declare -F mpi_on_path >/dev/null; then hint=$(mpi_on_path); fi
+    if declare -F on_path >/dev/null; then hints+=$(on_path "$name"); fi
   done
   [ ${#missing[@]} = 0 ] || die 3 program-missing "not on PATH: $(printf '%s, ' "${missing[@]}" | sed 's/, $//'); load the \
-modules that provide them, or$([ -z "${no_install:-}" ] || printf ' call again without --no-install, or') install them${hint:+; the package of this distribution puts mpirun on PATH by: $hint}"
+modules that provide them, or$([ -z "${no_install:-}" ] || printf ' call again without --no-install, or') install them$hints"
 }
 
 # configure OPTIONS…: Release with Ninja in $build. A configured folder keeps its settings, except OPTIONS.

@@ -166,11 +166,12 @@ or use --no-install if a module system provides them."
   rm -f "$log"
 }
 
-# mpi_on_path: the command that puts the mpirun of this distribution's package on PATH; nothing where it always is.
-mpi_on_path() {
-  case $manager in
-    dnf) say "module load mpi/openmpi-$(uname -m) (in a new shell if there is no module command)" ;;
-    zypper) say "source /usr/lib64/mpi/gcc/openmpi4/bin/mpivars.sh" ;;
+# on_path PROGRAM: "; HINT" where this distribution's package has PROGRAM, but not on PATH, or by another name.
+on_path() {
+  case $manager:$1 in
+    dnf:mpirun) say "; with openmpi-devel, 'module load mpi/openmpi-$(uname -m)' puts mpirun on PATH (in a new shell if there is no module command)" ;;
+    zypper:mpirun) say "; with openmpi4-devel, 'source /usr/lib64/mpi/gcc/openmpi4/bin/mpivars.sh' puts mpirun on PATH" ;;
+    zypper:*'C++ compiler'*) say "; with gcc13-c++, set CXX=g++-13 CC=gcc-13" ;;
   esac
 }
 

@@ -99,7 +99,7 @@ on unknown 'ID=nixos'
 expect 3 'has no package list here' "${there[@]}" scripts/quickstart --build "$work/build"
 rm "$work/bin/c++"
 
-# ---- packages whose mpirun is not on PATH at once ----
+# ---- packages whose mpirun is not on PATH at once, or whose compiler has another name ----
 mkdir "$work/few"
 for program in sed basename uname; do ln -s "$(type -P $program)" "$work/few/"; done
 # shellcheck disable=SC2016  # the inner shell expands it
@@ -109,5 +109,6 @@ expect 3 "not on PATH: mpirun; load the modules" "${there[@]}" bash -euc "$need_
 expect 3 "module load mpi/openmpi-$(uname -m)" "${there[@]}" bash -euc "$need_mpirun" bash "$work/few"
 on sles 'ID=sles VERSION_ID=15.6'
 expect 3 'openmpi4/bin/mpivars.sh' "${there[@]}" bash -euc "$need_mpirun" bash "$work/few"
+expect 3 'set CXX=g++-13 CC=gcc-13' "${there[@]}" bash -euc "${need_mpirun/need_programs mpirun/need_programs c++}" bash "$work/few"
 
 finish_cases
