@@ -13,6 +13,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   tw_of_distribution(advice newer_compiler)
   message(FATAL_ERROR "error[program-too-old]: ${CMAKE_CXX_COMPILER} is g++ ${CMAKE_CXX_COMPILER_VERSION}, too old (12 or later): "
                       "${advice}; then configure a new build folder")
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16)
+  message(FATAL_ERROR "error[program-too-old]: ${CMAKE_CXX_COMPILER} is clang ${CMAKE_CXX_COMPILER_VERSION}, too old (16 or later): "
+                      "load a module or install a package with a newer one, and set CXX and CC, or use g++ 12 or later; then configure "
+                      "a new build folder")
 endif()
 
 # VARIABLE := what to do where LIBRARIES (names of packages.sh) are missing.

@@ -80,6 +80,14 @@ configure "${few[@]}" -DMPI_C_COMPILER="$work/mpi/mpicc"
 expect 1 'error[library-missing]: not found: MPI; ' 'libopenmpi-dev'
 build=$work/build
 
+# ---- the tool alone has no devices ----
+build=$work/tool
+for device in CPU CUDA; do
+  configure -G Ninja -DTRAINWATT_HPC=OFF -UTRAINWATT_CPU -DTRAINWATT_$device=ON
+  expect 1 'error[options-conflict]: TRAINWATT_HPC=OFF builds the tool trainwatt alone' "TRAINWATT_$device=ON"
+done
+build=$work/build
+
 # ---- libraries that may be missing: built without, said once ----
 configure "${seen[@]}" "$(hidden OneDNN)"
 expect 0 'OneDNN: not found, built without the cpu device' 'libdnnl'
@@ -127,12 +135,16 @@ for distribution in "$rocky" 'ID=sles VERSION_ID=15.6'; do
   esac
 done
 on "$debian"
+printf '#!/bin/sh\nexec %s -D__clang__=1 -D__clang_major__=14 -D__clang_minor__=0 -D__clang_patchlevel__=6 "$@"\n' "$(type -P g++)" >"$work/old-g++"
+chmod +x "$work/old-g++"
+configure --fresh "${few[@]}" -DTRAINWATT_HPC=OFF -DCMAKE_CXX_COMPILER="$work/old-g++"
+expect 1 "error[program-too-old]: $work/old-g++ is clang 14.0.6, too old (16 or later): "
 
 # ---- all at once ----
 build=$work/all
 mapfile -t all < <(hidden OneDNN "${libraries[@]}")
-configure "${few[@]}" "${all[@]}" -DTRAINWATT_VALIJSON_INCLUDE=TRAINWATT_VALIJSON_INCLUDE-NOTFOUND
-expect 1 'not found: CLI11, fmt, nlohmann_json, XlsxWriter, LibArchive, OpenMP, MPI, benchmark; '
+configure "${few[@]}" "${all[@]}" -DTRAINWATT_VALIJSON_INCLUDE=
+expect 1 'not found: CLI11, fmt, nlohmann_json, XlsxWriter, LibArchive, valijson, OpenMP, MPI, benchmark; ' libvalijson-dev
 mapfile -t all < <(hidden OneDNN MPI OpenMP benchmark PkgConfig)
 CUDACXX=$work/no-nvcc configure "${few[@]}" "${seen[@]}" "${all[@]}" -UTRAINWATT_VALIJSON_INCLUDE -DTRAINWATT_CUDA=AUTO \
   -DTRAINWATT_HPC=OFF -DPOWERCAP_LIBRARY= -DTRAINWATT_CHART_JS=
@@ -182,6 +194,17 @@ said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
 expect 0 'warning[mpi-mixed]: ' 'put the mpirun of' 'OneDNN: not found, built without' '-- MPI: '
 expect_not 'Call Stack' 'Configuring done'
 rm "$work/bin/mpirun"
+# ---- quickstart does not build for long what could not measure on the CPU ----
+mkdir -p "$work/old-prefix/include" "$work/old-prefix/lib"
+cp -r "$work/old/oneapi" "$work/old-prefix/include/"
+touch "$work/old-prefix/lib/libdnnl.so"
+code=0
+env -C "$work" CMAKE_PREFIX_PATH="$work/old-prefix" CUDAARCHS=90 CUDACXX="$work/no-nvcc" "$root/scripts/quickstart" --no-install --device cpu \
+  --build "$work/quick" --out "$work/quick-out" >"$work/output" 2>&1 || code=$?
+said=$(tr '\n' ' ' <"$work/output" | tr -s ' ')
+expect 1 'error[library-version]: TRAINWATT_CPU=ON: oneDNN 2.5.4' 'error[configure-failed]'
+expect_not '3/4 measure'
+[ "$code" = 3 ] || wrong 'wanted exit 3'
 
 # ---- the prefix ----
 touch "$work/file"
