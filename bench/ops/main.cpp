@@ -190,6 +190,15 @@ bool is_any_chosen(const std::vector<std::string>& names) {
   }
 }
 
+/// For completion by a shell.
+KnownWords known_words() {
+  KnownWords words = {
+      {"--precision", Options().precisions}, {"--deterministic", {"yes", "no"}}, {"--device", {"auto"}}};
+  for (const NetworkDescription& network : catalog()) words["--model"].push_back(network.name);
+  for (const Backend& backend : backends()) words["--device"].emplace_back(backend.name);
+  return words;
+}
+
 /// Words without a value, as of a shell variable that is not set.
 void check_values(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
@@ -249,6 +258,9 @@ int run(int argc, char** argv) {
         return word == "yes" || word == "no" ? "" : value_fault(word, "must be yes or no");
       });
   app.get_formatter()->column_width(30);
+  app.footer(
+      "Exit codes: 0 success; 2 usage, or the filter matches nothing; 3 environment or permission, or no precision\n"
+      "that the device has.");
   std::string format;
   add_describe_option(app, format);
   app.allow_extras();
@@ -265,7 +277,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (!format.empty()) {
-    std::fputs(describe(app, format, program.version, {}).c_str(), stdout);
+    std::fputs(describe(app, format, program.version, known_words()).c_str(), stdout);
     return 0;
   }
   std::vector<std::string> rest = {argv[0]};

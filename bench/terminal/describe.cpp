@@ -96,10 +96,14 @@ std::string man_page(const CLI::App& app, const std::string& version) {
     out += fmt::format(".SS {}\n{}\n.PP\n\\fB{} {}\\fR [\\fIoptions\\fR]{}\n", roff(command->get_name()),
                        roff(one_line(command->get_description())), roff(name), roff(command->get_name()),
                        positionals_of(*command));
+    for (const CLI::Option* option : command->get_options([](const CLI::Option* one) { return one->get_positional(); }))
+      out +=
+          fmt::format(".TP\n\\fI{}\\fR\n{}\n", roff(option->get_name(true)), roff(one_line(option->get_description())));
     for (const CLI::Option* option : options_of(*command))
       if (option != command->get_help_ptr())
         out += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
                            "\\fI" + roff(value_of(*option)) + "\\fR", roff(one_line(option->get_description())));
+    if (!command->get_footer().empty()) out += ".PP\n" + roff(command->get_footer()) + "\n";
   }
   if (!app.get_footer().empty()) out += ".SH EXIT STATUS\n" + roff(app.get_footer()) + "\n";
   return out;

@@ -96,7 +96,7 @@ Action add_plan(CLI::App& command, const Words&) {
   add_plan_options(command, options->options);
   command.add_option("--device", options->device, "auto (default), cpu, cuda, reference")
       ->check([](const std::string& word) {
-        const std::vector<std::string> known = {"auto", "cpu", "cuda", "reference"};
+        const std::vector<std::string> known = known_words().at("--device");
         if (std::ranges::find(known, word) == known.end()) throw_unknown("device", word, known);
         return std::string();
       })

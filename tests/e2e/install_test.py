@@ -150,6 +150,17 @@ class Install(unittest.TestCase):
             options = set(re.findall(r"--[a-z][a-z0-9-]+", call(self.prefix / "bin" / name, "--help").stdout))
             missing = {option for option in options if option not in text and not option.startswith("--benchmark")}
             self.assertEqual(missing, set(), name)
+            self.assertRegex(text, r"\.SH EXIT STATUS\n.*Exit codes: 0 ", name)
+        commands = (self.prefix / "share/man/man1/trainwatt.1").read_text().replace("\\", "").split(".SH COMMANDS\n")[1]
+        sections = {part.split("\n")[0]: part for part in re.split(r"^\.SS ", commands.split("\n.SH ")[0], flags=re.MULTILINE)[1:]}
+        self.assertLess({"validate", "compare", "meter", "restore"}, set(sections))
+        for name, section in sections.items():
+            text = call(self.prefix / "bin/trainwatt", name, "--help").stdout
+            missing = {option for option in re.findall(r"--[a-z][a-z0-9-]+", text) if option != "--help" and option not in section}
+            self.assertEqual(missing, set(), name)
+            last_line = text.rstrip().split("\n")[-1].strip()  # of the exit codes
+            self.assertIn(last_line, " ".join(section.split()), name)
+        self.assertIn("fIFILEfR\nreport.json, records.jsonl of an unfinished run", sections["validate"])
         repeat = (self.prefix / "share/man/man1/trainwatt-repeat.1").read_text().replace("\\", "")
         for word in (".SH NAME\ntrainwatt-repeat - runs one plan", "--dry-run", ".SH EXIT STATUS\n0 all runs"):
             self.assertIn(word, repeat)
@@ -176,6 +187,10 @@ class Install(unittest.TestCase):
         self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "gpt2-t"))
         self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "=", "gpt2-t"))  # bash takes the "=" of --model=gpt2-t for a word
         self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "="))
+        self.assertEqual(offered("trainwatt", "plan", "--device", "cu"), ["cuda"])
+        self.assertEqual(offered("trainwatt-ops", "--precision", "float32,bf"), ["float32,bf16"])
+        self.assertEqual(offered("trainwatt-ops", "--device", "ref"), ["reference"])
+        self.assertIn("gpt2-tiny", offered("trainwatt-ops", "--model", "gpt2-t"))
         self.assertEqual(offered("trainwatt-train", "--device", "cpu,ref"), [], "only one device can be given")
 
     def test_completion_of_zsh(self):
@@ -194,6 +209,7 @@ class Install(unittest.TestCase):
             "trainwatt-train --model=dlrm-t": "trainwatt-train --model=dlrm-tiny,",
             "trainwatt-train --precision float32,fp8": "trainwatt-train --precision float32,fp8,",
             "trainwatt-ops --mod": "trainwatt-ops --model=",
+            "trainwatt-ops --device ref": "trainwatt-ops --device reference ",
         }
         with Terminal("zsh", "-f", "-i") as zsh:
             # zsh takes the comma or the space behind a completed word back where another key follows: ^X shows the line as it is.
@@ -213,7 +229,7 @@ class Install(unittest.TestCase):
             self.skipTest("no fish")
         for typed, word in (("trainwatt val", "validate"), ("trainwatt show --sort cost-to-t", "cost-to-target"),
                             ("trainwatt-train --device ref", "reference"), ("trainwatt-train --precision float32,fp8", "float32,fp8"),
-                            ("trainwatt-ops --mod", "--model")):
+                            ("trainwatt-ops --mod", "--model"), ("trainwatt-ops --device ref", "reference")):
             done = call("fish", "--no-config", "-c", f"source {files[typed.split()[0]]}; complete -C'{typed}'")
             self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], [word], typed + done.stderr)
 

@@ -82,6 +82,7 @@ void add_out(CLI::App& command, std::string& out) {
 
 KnownWords known_words() {
   KnownWords words = plan_words();
+  words["--device"] = {"auto", "cpu", "cuda", "reference"};  // of any build of trainwatt-train
   words["--sort"] = {plan_order, run_order};
   for (const results::Merit& merit : results::merits()) words["--sort"].emplace_back(merit.name);
   for (const results::Scope scope : results::scopes_in_order) words["--scope"].emplace_back(to_string(scope));

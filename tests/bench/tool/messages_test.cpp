@@ -322,7 +322,8 @@ TEST(Tool, ShellsCompleteTheWordsOfOptions) {
   const std::string script = run({"--describe=bash"}).out;
   for (const std::string& words : std::vector<std::string>{
            "--to) words='" + std::string(tw::results::export_formats().front().name) + " ", "--sort) words='plan run throughput ",
-           "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick "})
+           "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick ",
+           "--device) words='auto cpu "})
     EXPECT_NE(script.find(words), std::string::npos) << words << script;
 }
 
