@@ -259,8 +259,8 @@ int run(int argc, char** argv) {
       });
   app.get_formatter()->column_width(30);
   app.footer(
-      "Exit codes: 0 success; 2 usage, or the filter matches nothing; 3 environment or permission, or no precision\n"
-      "that the device has.");
+      "Exit codes: 0 success; 2 usage, or the filter matches nothing; 3 environment or permission, or the device has\n"
+      "none of the precisions.");
   std::string format;
   add_describe_option(app, format);
   app.allow_extras();
