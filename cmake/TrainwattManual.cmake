@@ -1,5 +1,5 @@
 # The manuals as they are installed: links lead to what is installed, too, and are plain text elsewhere; paths of the source tree that
-# have a place in the prefix are named by it. `cmake --install` calls this, so that a page may change after cmake has configured.
+# have a place in the prefix are named by it. Written by the build, which notices a page that has changed.
 # PLACES below are a list of PATH and PLACE in turn: a file or folder of the source tree, and where it is in the prefix.
 cmake_policy(VERSION 3.25)
 

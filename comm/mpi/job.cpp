@@ -92,8 +92,8 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   impl_->look();
   if (const std::string mismatch = launcher_mismatch(launch, size(), local_size()); !mismatch.empty())
     throw LauncherMismatch(mismatch + ": the launcher belongs to another MPI than this program, " + library() +
-                           "; use the mpirun of that MPI, or srun --mpi=pmix if that MPI was built with PMIx "
-                           "(one rank alone: mpirun -np 1)");
+                           "; use the mpirun of that MPI, or srun with an --mpi type that it supports, mostly pmix for "
+                           "Open MPI and pmi2 for MPICH and Intel MPI (one rank alone: mpirun -np 1)");
 }
 
 Job::Job() : impl_(std::make_unique<Impl>()) {}

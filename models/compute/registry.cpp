@@ -5,17 +5,19 @@
 namespace tw::models {
 
 // A backend that was not compiled in is listed all the same, with that as its reason.
-#define TW_ABSENT_BACKEND(name)                                                         \
-  std::string why_no_##name##_device() { return "not compiled into this program"; }     \
+#define TW_ABSENT_BACKEND(name, option)                                                 \
+  std::string why_no_##name##_device() {                                                \
+    return "not compiled into this program (configure a build with -D" option "=ON)";   \
+  }                                                                                     \
   std::unique_ptr<Device> make_##name##_device(const DeviceOptions&) {                  \
     throw Error(Failure::environment, "device " #name ": " + why_no_##name##_device()); \
   }                                                                                     \
   int count_##name##_devices() { return 0; }
 #if !TW_HAVE_CPU
-TW_ABSENT_BACKEND(cpu)
+TW_ABSENT_BACKEND(cpu, "TRAINWATT_CPU")
 #endif
 #if !TW_HAVE_CUDA
-TW_ABSENT_BACKEND(cuda)
+TW_ABSENT_BACKEND(cuda, "TRAINWATT_CUDA")
 #endif
 
 const std::vector<Backend>& backends() {

@@ -94,6 +94,14 @@ class Install(unittest.TestCase):
         self.assertEqual(named, {"trainwatt-repeat"})
         self.assertTrue((programs / "trainwatt-repeat").is_file())
 
+    def test_manifest_lists_all_files(self):
+        """By install_manifest*.txt an administrator removes an installation."""
+        done = call("cmake", "--install", BUILD, "--prefix", self.folder / "programs", "--component", "programs")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        listed = (BUILD / "install_manifest_programs.txt").read_text().split()
+        found = [str(file) for file in (self.folder / "programs").rglob("*") if file.is_symlink() or file.is_file()]
+        self.assertEqual(sorted(listed), sorted(found))
+
     def test_nothing_names_the_build(self):
         for name in PROGRAMS:
             done = call("readelf", "-d", self.prefix / "bin" / name)

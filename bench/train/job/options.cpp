@@ -167,7 +167,7 @@ ParseResult parse_options(int argc, char** argv) {
 
   CLI::App app(
       "Measures training steps of a network: speed, energy and time to target.\n"
-      "Start it with mpirun or srun, or alone for one rank.",
+      "Start it with mpirun or srun, or alone for one rank. It runs all combinations of lists (--accumulate 1,4).",
       "trainwatt-train");
   app.set_version_flag("--version", [] {
     const results::Program program = results::program_info("trainwatt-train");
@@ -175,8 +175,8 @@ ParseResult parse_options(int argc, char** argv) {
   }());
   app.get_formatter()->column_width(30);
   app.footer(
-      "All combinations of lists (--accumulate 1,4) are run. Exit codes: 0 success, 1 a target was missed, 2 usage,\n"
-      "3 environment or permission, 4 no valid measurement, 5 interrupted; the report has the finished points.");
+      "Exit codes: 0 success, 1 a target was missed, 2 usage, 3 environment or permission, 4 no valid measurement,\n"
+      "5 interrupted; the report has the finished points.");
   add_plan_options(app, options);
   for (const LaunchOption& option : launch_options()) add_launch_option(app, option, options);
   std::string format;
