@@ -1,5 +1,6 @@
 #include "power/meter/energy_meter.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 

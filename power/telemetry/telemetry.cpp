@@ -1,5 +1,6 @@
 #include "power/telemetry/telemetry.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 

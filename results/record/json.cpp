@@ -1,4 +1,5 @@
 // Records as JSON and back. Each struct's keys are listed once, for `describe`, which writer, reader and cleaner walk.
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <limits>

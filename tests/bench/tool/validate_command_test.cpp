@@ -1,6 +1,7 @@
 // `trainwatt validate` of reports: what it finds, and how it says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>

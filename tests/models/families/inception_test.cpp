@@ -1,6 +1,7 @@
 // What only Inception has: modules of branches, and an auxiliary head whose loss is a part of the sum.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <map>

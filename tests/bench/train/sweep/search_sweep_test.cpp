@@ -1,4 +1,6 @@
 // Searches over GPU clocks against the stand-in driver: they find the optimum that its power model has.
+#include <algorithm>
+
 #include "tests/bench/train/sweep/sweep_fixture.hpp"
 
 namespace tw {
