@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_includes.sh ROOT: every include "…" is relative to the root and obeys the matrix of rooms in
 # CONTRIBUTING.md; each library's own headers stay in the one place that may use them; a source of a room opens the room's
-# namespaces.
+# namespaces; what calls functions of <algorithm> includes it, because not every libstdc++ brings them along by other headers.
 set -euo pipefail
 root=$(cd "$1" && pwd)
 # shellcheck source=tests/house/lib.sh
@@ -10,6 +10,12 @@ root=$(cd "$1" && pwd)
 # shellcheck disable=SC2016  # awk's
 problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(cpp|hpp|cu|cuh|inc)$' |
   grep -v '^tests/house/' | (cd "$root" && xargs -r awk '
+  BEGIN {
+    names = "all_of|any_of|binary_search|copy_if|copy_n|count|count_if|equal_range|find|find_if|find_if_not|for_each|generate|includes"
+    names = names "|is_sorted|lower_bound|max_element|min_element|minmax_element|mismatch|none_of|nth_element|partition|remove_if"
+    names = names "|replace|reverse|rotate|search|set_difference|set_intersection|set_union|shuffle|sort|stable_sort|transform|unique|upper_bound"
+    algorithms = "std::(clamp|(ranges::)?(" names ")|ranges::(copy|equal|fill|fill_n|max|min|minmax|move))\\("
+  }
   function room(path) {  # the unit that the matrix speaks of
     if (path ~ /^models\/(catalog\/|families\/families\.def|families\/[^\/]*\/description)/) return "models/catalog"
     if (path ~ /^models\/compute\//) return "models/compute"
@@ -50,6 +56,13 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     return 0
   }
   function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
+  function end_file() {
+    if (calls != "" && !has_algorithm) printf "%s:%d: %s needs #include <algorithm>\n", file, calls_at, calls
+    calls = ""; has_algorithm = 0; file = FILENAME
+  }
+  FNR == 1 { end_file() }
+  /^#include <algorithm>/ { has_algorithm = 1 }
+  calls == "" && !/^ *\/\// && match($0, algorithms) { calls = substr($0, RSTART, RLENGTH - 1); calls_at = FNR }
   # tw::ROOM and what is below it. Of another room a block may declare types, and nothing else.
   FNR == 1 { other = "" }
   other != "" && !/^((class|struct) [A-Za-z0-9_]+;[ \t]*(\/\/.*)?|}.*)?$/ {
@@ -93,6 +106,7 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     if (target ~ /^(nlohmann|valijson)\// && target !~ /json_fwd/ && FILENAME ~ /\.hpp$/) problem("<" target "> costs seconds a unit and stays out of headers")
   }
   END {
+    end_file()
     for (one in edges) {
       split(one, ends, " "); delete seen
       if (reaches(ends[2], ends[1], seen)) printf "%s: %s and %s include each other, which is a circle of folders\n", edges[one], ends[1], ends[2]

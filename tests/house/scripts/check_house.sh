@@ -20,6 +20,7 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
   'power/wrong_namespace.hpp:8: opens tw::models; what is in power/ belongs to tw::power' \
   'results/record/wrong_floor.hpp:2: "results/compare/comparison.hpp" is of a folder above this one' \
   'include each other, which is a circle of folders' \
+  'power/wrong_algorithm.cpp:4: std::ranges::sort needs #include <algorithm>' \
   'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
   expect 1 "$wrong" $includes
 done
