@@ -32,6 +32,18 @@ void on_signal(int number) {
   errno = before;
 }
 
+// Read before the constructors of libraries run: that of UCX (ucs_debug_init), which Debian 13's Open MPI links,
+// handles SIGHUP, which undoes nohup. A program's functions in .preinit_array run before those constructors (System V
+// gABI, "Initialization and Termination Functions").
+bool sighup_was_ignored = false;
+
+void look_at_sighup() {
+  struct sigaction found {};
+  sighup_was_ignored = sigaction(SIGHUP, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)() = look_at_sighup;
+
 }  // namespace
 
 bool interruption_requested() { return interruption != 0; }
@@ -47,11 +59,9 @@ void note_signals_in(int fd, const char* line) {
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
-    struct sigaction found {};
-    const bool is_nohup = signal == SIGHUP && sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
-    if (!is_nohup) sigaction(signal, &action, nullptr);
-  }
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  if (sighup_was_ignored) action.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &action, nullptr);
 }
 
 void stop_if_interrupted(comm::Job& job) {

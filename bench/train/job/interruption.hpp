@@ -1,5 +1,5 @@
-// Signals that end a run: SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it was ignored, as under nohup) are looked at
-// between steps.
+// Signals that end a run: SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless the program was started with it ignored, as nohup
+// does) are looked at between steps.
 #pragma once
 
 #include <cstdint>
