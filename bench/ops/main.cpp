@@ -199,10 +199,17 @@ KnownWords known_words() {
   return words;
 }
 
-/// Words without a value, as of a shell variable that is not set.
+/// Refuses words without a value, as of a shell variable that is not set, and times that Google Benchmark 1.8 and later
+/// would look at only when it runs: it then aborts.
 void check_values(int argc, const char* const* argv) {
+  static const std::regex time("--benchmark_min_time=(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?s?|[1-9][0-9]*x)");
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i], before = argv[i - 1];
+    if (word.starts_with("--benchmark_min_time=") && !word.ends_with('=') && !std::regex_match(argv[i], time))
+      throw Error(Failure::usage,
+                  with_code("bad-value", fmt::format("{}: must be seconds, such as 0.5; Google Benchmark 1.8 and later "
+                                                     "also take iterations, such as 10x",
+                                                     cut_word(argv[i]))));
     if (word.starts_with("--") && word.ends_with('='))
       throw Error(Failure::usage,
                   with_code("bad-value", fmt::format("{} is empty: give a value", word.substr(0, word.size() - 1))));
