@@ -130,6 +130,14 @@ std::vector<DType> types_of(const Device& device) {
   return types;
 }
 
+TEST(CpuDevice, OlderOrOtherLibrariesAreRefused) {
+  constexpr int major = DNNL_VERSION_MAJOR, minor = DNNL_VERSION_MINOR;
+  EXPECT_EQ(cpu::library_fault(major, minor), "");
+  EXPECT_EQ(cpu::library_fault(major, minor + 1), "");
+  for (const auto& [other_major, other_minor] : {std::pair(major, minor - 1), {major - 1, 9}, {major + 1, 0}})
+    EXPECT_TRUE(cpu::library_fault(other_major, other_minor).starts_with("oneDNN " + std::to_string(other_major)));
+}
+
 TEST(CpuDevice, HoldsNoMoreMemoryAfterAStep) {
   const auto device = make_cpu_device({.threads = 2});
   for (const DType type : types_of(*device)) {

@@ -52,6 +52,15 @@ memory::format_tag plain_weight(const ConvolutionShape& s) {
   return s.groups == 1 ? memory::format_tag::ohwi : memory::format_tag::gohwi;
 }
 
+std::string library_fault(int major, int minor) {
+  if (major == DNNL_VERSION_MAJOR && minor >= DNNL_VERSION_MINOR) return {};
+  const auto named = [](int first, int second) { return std::to_string(first) + "." + std::to_string(second); };
+  const std::string built = named(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
+  return "oneDNN " + named(major, minor) + " was loaded, but this program was built with " + built +
+         ": make the loader find oneDNN " + built + " or a later " + std::to_string(DNNL_VERSION_MAJOR) +
+         ".x (LD_LIBRARY_PATH, LD_PRELOAD, modules), or build again";
+}
+
 InstructionSet detect_instruction_set() {
   InstructionSet set{&baseline::table, false, "baseline"};
 #if defined(__x86_64__)

@@ -175,4 +175,8 @@ struct InstructionSet {
 };
 InstructionSet detect_instruction_set();
 
+/// Why the oneDNN that was loaded, major.minor, does not serve this program: it is of another major version than the
+/// one that the program was built with, or older, and a call would crash. Empty if it serves.
+std::string library_fault(int major, int minor);
+
 }  // namespace tw::models::cpu

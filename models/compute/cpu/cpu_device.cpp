@@ -282,7 +282,10 @@ void CpuDevice::free(void* data) noexcept {
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
   return std::make_unique<cpu::CpuDevice>(options);
 }
-int count_cpu_devices() { return 1; }
-std::string why_no_cpu_device() { return {}; }
+int count_cpu_devices() { return why_no_cpu_device().empty() ? 1 : 0; }
+std::string why_no_cpu_device() {
+  const dnnl_version_t* loaded = dnnl_version();
+  return cpu::library_fault(loaded->major, loaded->minor);
+}
 
 }  // namespace tw::models
