@@ -308,15 +308,14 @@ std::string Fingerprint::same_as(const Fingerprint& other) const {
 }
 
 double tick_of(const std::vector<double>& values) {
-  constexpr double finest = 1e-12, rounding = 1e-3;  // of a tick: sums of ticks are not exact
-  for (double tick = 1; tick > finest * 1.5; tick /= 10)
+  constexpr double finest_tick = 1e-12, rounding = 1e-3;  // of a tick: sums of ticks are not exact
+  for (double tick = 1; tick > finest_tick * 1.5; tick /= 10)
     if (std::ranges::all_of(values, [&](double v) { return std::abs(v / tick - std::round(v / tick)) < rounding; }))
       return tick;
-  return finest;
+  return finest_tick;
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record) {
-  constexpr double enough_digits = 12;
   std::vector<std::pair<std::size_t, std::size_t>> found;
   using Seen = std::map<std::vector<double>, std::size_t>;
   Seen steps, phases, losses, norms;
