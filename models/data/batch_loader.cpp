@@ -23,7 +23,8 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
     device.copy_from_host(*stream, table_.data(), table.data(), table_.bytes());
     stream->synchronize();
     if (!device.is_asynchronous()) return;
-    Ahead& ahead = ahead_.emplace();
+    ahead_ = std::make_unique<Ahead>();
+    Ahead& ahead = *ahead_;
     ahead.input_memory = Buffer(device, inputs_.bytes());
     ahead.target_memory = Buffer(device, targets_.bytes());
     ahead.inputs = inputs_, ahead.inputs.data = ahead.input_memory.data();

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "models/compute/device.hpp"
@@ -57,7 +56,7 @@ class BatchLoader {
   Tensor inputs_, targets_;
   std::vector<Staging> staging_;  // empty where the device makes the samples
   Buffer table_;                  // of the device's own source
-  std::optional<Ahead> ahead_;    // where the device makes the samples and runs behind the host
+  std::unique_ptr<Ahead> ahead_;  // where the device makes the samples and runs behind the host
   std::size_t next_ = 0;
 };
 
