@@ -17,6 +17,7 @@
 #include "bench/terminal/terminal.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
+#include "bench/train/job/crash.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/options.hpp"
 #include "bench/train/job/outcome.hpp"
@@ -265,6 +266,7 @@ int main(int argc, char** argv) {
   try {
     if (tw::bench::needs_guardian(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::comm::Job>(&argc, &argv);
+    tw::bench::bound_crash_handlers();
   } catch (const tw::comm::LauncherMismatch& error) {
     say(tw::bench::with_code("launcher-mismatch", error.what()));
     return tw::bench::exit_environment;
