@@ -22,12 +22,20 @@ namespace fs = std::filesystem;
 namespace {
 
 #ifdef TW_HAVE_HWLOC
-constexpr const char* hwloc_version = HWLOC_VERSION;
-
 struct TopologyCloser {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
 };
 using Topology = std::unique_ptr<hwloc_topology, TopologyCloser>;
+
+/// That of the library that runs, which may be newer than the header of the build. Each topology names it.
+std::string hwloc_version() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return "unknown";
+  const Topology topology(raw);
+  if (hwloc_topology_set_synthetic(raw, "pu:1") != 0 || hwloc_topology_load(raw) != 0) return "unknown";
+  const char* version = hwloc_obj_get_info_by_name(hwloc_get_root_obj(raw), "hwlocVersion");
+  return version == nullptr ? "unknown" : version;
+}
 
 /// Hash of the export less what differs between equal machines or between two runs on one (host name, process, cgroup).
 std::string hash_xml(hwloc_topology_t topology) {
@@ -67,7 +75,7 @@ void read_topology(results::HostInfo& host) {
   host.topology_xml_sha256 = hash_xml(raw);
 }
 #else
-constexpr const char* hwloc_version = "not built in";
+std::string hwloc_version() { return "not built in"; }
 void read_topology(results::HostInfo&) {}
 #endif
 
@@ -107,7 +115,7 @@ std::map<std::string, std::string> library_versions(const fs::path& root) {
   versions["build_type"] += results::not_optimised;
 #endif
   versions["glibc"] = gnu_get_libc_version();
-  versions["hwloc"] = hwloc_version;
+  versions["hwloc"] = hwloc_version();
   if (const auto release = inventory::read_word(root / "proc/sys/kernel/osrelease")) versions["kernel"] = *release;
   if (const auto driver = read_text(root / "proc/driver/nvidia/version"))
     if (const auto line = find_field(*driver, "NVRM version")) versions["nvidia_driver"] = *line;

@@ -362,7 +362,7 @@ struct DeviceEntry {
   std::string host, kind, name, uuid, instruction_set;
   int threads = 0;
   std::vector<int> affinity;        ///< logical CPUs this rank may use
-  std::vector<std::string> libraries;
+  std::vector<std::string> libraries;  ///< each a name, a space and a version: "oneDNN 3.7.2"
   /// of the device; absent for CPUs, and in reports from before it was recorded
   std::optional<std::uint64_t> memory_bytes{};
   std::optional<DeviceKind> known_kind() const { return named<DeviceKind>(kind); }

@@ -11,6 +11,8 @@
 
 namespace tw::results::text {
 
+std::string library_name(const std::string& library) { return library.substr(0, library.rfind(' ')); }
+
 std::string set_point(const SetPoint& value) {
   return value.name.empty() ? fmt::format("{:.6g}", value.number) : value.name;
 }

@@ -28,6 +28,8 @@ std::optional<std::chrono::sys_seconds> utc_time(const std::string& rfc3339);
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"
 std::string significant(double value, int digits = 3);
+/// "CUDA runtime" of "CUDA runtime 13.0": the entry of Context::versions that has an item of DeviceEntry::libraries.
+std::string library_name(const std::string& library);
 /// A name, or a number with all its digits: what was asked for has few.
 std::string set_point(const SetPoint& value);
 /// A name, or a mean with four digits of significance.

@@ -15,6 +15,25 @@
 namespace tw::results {
 namespace {
 
+/// A run with ranks names its compiler, kind of build and MPI, and the libraries of the first rank's device, which each
+/// reader takes from `versions`.
+void check_versions(const Context& context, const std::string& at, Findings& found) {
+  for (const char* name : {"build_type", "compiler", "mpi"})
+    if (!context.versions.contains(name))
+      found.broken("version_missing", at + "/versions", "has no \"" + std::string(name) + "\"");
+  const auto first = std::ranges::find(context.devices, 0, &DeviceEntry::rank);
+  if (first == context.devices.end()) return;
+  for (const std::string& library : first->libraries) {
+    const std::string name = text::library_name(library);
+    const auto version = context.versions.find(name);
+    if (version == context.versions.end())
+      found.broken("version_missing", at + "/versions", "has no \"" + name + "\", a library of the device of rank 0");
+    else if (version->second != library)
+      found.broken("version_differs", at + "/versions/" + name,
+                   "is \"" + version->second + "\", and the device of rank 0 has \"" + library + "\"");
+  }
+}
+
 void check_context(const Context& context, const std::string& at, Findings& found) {
   const std::optional<std::chrono::sys_seconds> started = text::utc_time(context.started_at);
   const std::optional<std::chrono::sys_seconds> finished = text::utc_time(context.finished_at);
@@ -38,6 +57,7 @@ void check_context(const Context& context, const std::string& at, Findings& foun
       found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is not among the hosts of the run");
     with_rank.insert(device.host);
   }
+  if (!with_rank.empty()) check_versions(context, at, found);
   for (std::size_t i = 0; i < context.hosts.size() && !with_rank.empty(); ++i)  // a metered command has no ranks
     if (!with_rank.contains(context.hosts[i].name))
       found.broken("host_without_rank", at + "/hosts/" + std::to_string(i) + "/name",

@@ -27,7 +27,7 @@ know_distribution() {
   mapfile -t facts < <(
     file=${TRAINWATT_OS_RELEASE:-/etc/os-release} ID='' ID_LIKE='' VERSION_ID='' PRETTY_NAME=''
     # shellcheck disable=SC1090  # a file of variables, found at run time
-    if [ -r "$file" ]; then . "$file"; fi
+    if [ -r "$file" ]; then . "$file" 2>/dev/null || true; fi # a broken line ends the reading
     printf '%s\n' "$ID" "$ID_LIKE" "$VERSION_ID" "$PRETTY_NAME"
   )
   local id=${facts[0]:-} like=${facts[1]:-} version=${facts[2]:-}
@@ -38,11 +38,15 @@ know_distribution() {
     *' rhel '* | *' fedora '*) manager=dnf ;;
     *' suse '* | *' sles '*) manager=zypper ;;
   esac
+  case $manager:$id:${version%%.*} in
+    dnf:fedora:*) ;;
+    dnf:amzn:* | dnf:*:[0-8]) manager='' ;; # no EPEL of release 9: other packages
+  esac
   case $id:$version in debian:12 | debian:13) tried=yes ;; esac
 }
 know_distribution
 case $manager in
-  dnf) # RHEL, Rocky and Alma 9, with the repositories EPEL and CRB; Fedora
+  dnf) # RHEL, Rocky, Alma and Oracle 9, with the repositories EPEL and CRB; Fedora
     tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
     library_packages=(
       MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
@@ -115,6 +119,10 @@ install_commands() {
         rhel)
           say "subscription-manager repos --enable codeready-builder-for-rhel-$major-$(uname -m)-rpms"
           say "dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-$major.noarch.rpm"
+          ;;
+        ol)
+          say "dnf install oracle-epel-release-el$major"
+          say "dnf config-manager --set-enabled ol${major}_codeready_builder"
           ;;
         *)
           say "dnf install epel-release dnf-plugins-core" # the latter has config-manager

@@ -117,7 +117,10 @@ Report sample_report() {
   c.finished_at = "2026-03-01T10:12:30Z";
   c.argv = {"build/bin/trainwatt-train", "--suite", "quick", "--out", "out/r1"};
   c.environment = {{"OMP_NUM_THREADS", "1"}};
-  c.versions = {{"compiler", "g++ 12.2.0"}, {"mpi", "Open MPI 4.1.4"}, {"onednn", "2.6.3"}};
+  c.versions = {{"build_type", "Release"},
+                {"compiler", "gcc 12.2.0"},
+                {"mpi", "Open MPI 4.1.4"},
+                {"oneDNN", "oneDNN 2.6.3"}};
   c.launcher = "mpirun";
   HostInfo h;
   h.name = "node1", h.cpu = "Intel(R) Xeon(R) Platinum 8488C", h.hypervisor = "kvm";
@@ -132,7 +135,7 @@ Report sample_report() {
     d.rank = rank, d.host = "node1", d.kind = "cpu", d.name = h.cpu, d.instruction_set = "AVX512_CORE_AMX",
     d.threads = 1;
     d.affinity = {rank};
-    d.libraries = {"oneDNN 2.6.3", "OpenMP 201511"};
+    d.libraries = {"oneDNN 2.6.3"};
     c.devices.push_back(d);
   }
   MeterEntry m;

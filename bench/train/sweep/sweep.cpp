@@ -201,7 +201,7 @@ class Run {
     context.versions = library_versions();
     context.versions["mpi"] = job_.library();
     for (const std::string& library : sweep_.device.info().libraries)
-      context.versions[library.substr(0, library.find(' '))] = library;
+      context.versions[results::text::library_name(library)] = library;
     context.launcher = job_.launcher();
     for (const std::string& host : job_.gather(job_.is_node_leader() ? to_json_line(inspect_node()) : std::string()))
       if (!host.empty()) context.hosts.push_back(results::host_from_json(host));

@@ -46,6 +46,20 @@ TEST(ChooseDevice, AVisibleGpuThatCannotBeUsedIsNoSilentRunOnTheCpu) {
   EXPECT_EQ(choose_device("cpu", backends_with(0), sees_a_gpu).note, "");
 }
 
+TEST(ChooseDevice, WithoutAGpuABuildThatHasNoCpuDeviceSaysWhatThereIs) {
+  std::vector<Backend> backends = backends_with(0);
+  backends[1].count = [] { return 0; };
+  backends[1].why_none = [] { return std::string("not compiled into this program"); };
+  try {
+    choose_device("auto", backends, sees_none);
+    FAIL() << "went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::environment);
+    for (const char* words : {"no GPU is visible", "cpu is not compiled into this program", "--device reference"})
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
 TEST(ChooseDevice, AUsableGpuIsTakenAndWhoAsksForTheCpuIsTold) {
   const DeviceChoice taken = choose_device("auto", backends_with(2), sees_a_gpu);
   EXPECT_EQ(taken.name, "cuda");

@@ -43,6 +43,17 @@ on rocky 'ID=rocky ID_LIKE=rhel VERSION_ID=9.4'
 expect 3 'dnf config-manager --set-enabled crb && dnf install gcc-c++' "${there[@]}" scripts/quickstart --build "$work/build"
 expect 3 'the package list is untried here' "${there[@]}" scripts/quickstart --build "$work/build"
 expect 3 'dnf install epel-release dnf-plugins-core && dnf config-manager' "${there[@]}" scripts/quickstart --build "$work/build"
+on oracle 'ID=ol ID_LIKE=fedora VERSION_ID=9.4'
+expect 3 'dnf install oracle-epel-release-el9 && dnf config-manager --set-enabled ol9_codeready_builder && dnf install gcc-c++' \
+  "${there[@]}" scripts/quickstart --build "$work/build"
+for other in 'ID=rocky ID_LIKE=rhel VERSION_ID=8.10' 'ID=centos ID_LIKE=rhel VERSION_ID=7' 'ID=amzn ID_LIKE=fedora VERSION_ID=2023'; do
+  on without-list "$other" # their packages are others
+  # shellcheck disable=SC2016
+  expect 0 'manager: ()' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "manager: ($manager)"'
+done
+on broken 'ID=debian VERSION_ID=12 PRETTY_NAME="Deb'
+# shellcheck disable=SC2016
+expect 0 'said: apt yes' "${there[@]}" bash -euc 'printf "said: "; . scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'
 on named 'ID=debian VERSION_ID=12 NAME=Leaky VERSION=leaked'
 # shellcheck disable=SC2016  # the inner shell expands it
 expect 0 'apt yes - -' "${there[@]}" NAME=- VERSION=- bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh

@@ -162,6 +162,8 @@ const Case cases[] = {
      }},
     {"program", false, [](SystemInput& s) { s.runs[0].program.version = "0.2.0"; }},
     {"nvidia_driver", false, [](SystemInput& s) { s.runs[0].context.versions["nvidia_driver"] = "580.82"; }},
+    {"libraries of the ranks", false,
+     [](SystemInput& s) { s.runs[0].context.devices[1].libraries = {"oneDNN 3.7.2"}; }},
     {"CPU", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu = "Another CPU"; }},
     {"CPU governor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu_governor = "powersave"; }},
     {"hypervisor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].hypervisor = "kvm"; }},

@@ -406,6 +406,10 @@ void no_uncertainty(Report& report) {
   each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 0; });
 }
 /// By its share of the hosts the rent of a run is divided.
+void no_compiler(Report& report) { report.context.versions.erase("compiler"); }
+void no_onednn(Report& report) { report.context.versions.erase("oneDNN"); }
+void another_onednn(Report& report) { report.context.versions["oneDNN"] = "oneDNN 3.7.2"; }
+
 void a_host_more(Report& report) {
   report.context.hosts.emplace_back(report.context.hosts[0]).name = "spare";
 }
@@ -557,6 +561,9 @@ const std::vector<Forgery>& forgeries() {
       {"huge_uncertainty_of_idle_power", "energy_below_idle", huge_uncertainty_of_idle_power},
       {"no_uncertainty", "energy_row", no_uncertainty},
       {"a_host_more", "host_without_rank", a_host_more},
+      {"no_compiler", "version_missing", no_compiler},
+      {"no_onednn", "version_missing", no_onednn},
+      {"another_onednn", "version_differs", another_onednn},
       {"fastest_trial_everywhere", "trial_copied", fastest_trial_everywhere},
       {"losses_of_the_first_trial", "trial_copied", losses_of_the_first_trial},
       {"all_meters_of_a_host", "meters_missing", all_meters_of_a_host},
