@@ -102,6 +102,13 @@ class Install(unittest.TestCase):
         found = [str(file) for file in (self.folder / "programs").rglob("*") if file.is_symlink() or file.is_file()]
         self.assertEqual(sorted(listed), sorted(found))
 
+    def test_a_relative_prefix_is_one_of_the_current_folder(self):
+        for destdir in ("", f"DESTDIR={self.folder}/staged"):
+            done = call("env", "-C", self.folder, *filter(None, [destdir]), "cmake", "--install", BUILD, "--prefix", "relative", "--component", "tool")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / "relative/bin/trainwatt").is_file())
+        self.assertTrue((self.folder / f"staged/{self.folder}/relative/bin/trainwatt").is_file())
+
     def test_nothing_names_the_build(self):
         for name in PROGRAMS:
             done = call("readelf", "-d", self.prefix / "bin" / name)

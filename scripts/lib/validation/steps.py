@@ -114,7 +114,9 @@ class Steps(Runner):
         point = self.point_of(goal, more)
         launch = plan.Launch(goal.model, [goal.precision], goal.micro_batch, goal.seq_len, window, trials, None, more)
         name = f"{goal.model}-{goal.precision}-{what}"
-        found, why = self.train(launch, name, self.allowed(f"{goal.model} {what}", goal.energy))
+        # A rehearsal may run on a slow machine: only the budget ends its launches.
+        limit = max(0, self.left()) if self.options.rehearse else self.allowed(f"{goal.model} {what}", goal.energy)
+        found, why = self.train(launch, name, limit)
         record = found.get(goal.precision)
         rate = record and record["summary"].get("samples_per_s")
         if rate is None and point.get("samples_per_s") is not None:
