@@ -39,6 +39,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 #include "results/record/version.hpp"
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"
