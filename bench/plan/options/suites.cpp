@@ -65,6 +65,15 @@ const std::vector<Size>& sizes() {
   return list;
 }
 
+/// Of `procurement` alone, on CPUs in float32 and bf16 at the clock as found, so that the suite ends within 4 hours.
+const std::vector<Size>& more_sizes() {
+  static const std::vector<Size> list = {
+      {.device_class = "cpu", .model = "bert-large", .layers = 2, .seq_len = 512, .global_batch = 16},
+      {.device_class = "cpu", .model = "dlrm", .table_rows = 100'000, .global_batch = 8192},
+  };
+  return list;
+}
+
 Axes grid_of(const Size& size, std::vector<std::string> precisions) {
   Axes axes;
   axes.device_class = size.device_class;
@@ -113,6 +122,7 @@ Request procurement() {
   Request request = sized_suite("procurement");
   add_sizes(request, "cpu", precision_names());
   add_sizes(request, "gpu", {"bf16", "tf32", "fp16", "fp8"});
+  for (const Size& size : more_sizes()) request.axes.push_back(grid_of(size, {"float32", "bf16"}));
   for (const Size& size : sizes()) {
     const bool is_cpu = size.device_class == std::string_view("cpu");
     request.axes.push_back(

@@ -90,11 +90,11 @@ TEST(Shares, ProcurementHasTwoLowerClocksOfWhatTrainsWhereItTellsItsRange) {
     });
   };
   const RunPlan cpu = plan("cpu", both), cuda = plan("cuda", both), neither = plan("cpu", {});
-  EXPECT_EQ(cpu.points.size(), 30u);
+  EXPECT_EQ(cpu.points.size(), 34u);
   EXPECT_EQ(set(cpu, KnobKind::cpu_frequency, 2300), 6);
   EXPECT_EQ(set(cpu, KnobKind::cpu_frequency, 3050), 6);
   EXPECT_EQ(set(cuda, KnobKind::gpu_clock, 1100), 6);
-  EXPECT_EQ(neither.points.size(), 18u);
+  EXPECT_EQ(neither.points.size(), 22u);
   ASSERT_EQ(neither.left_out.size(), 1u);
   EXPECT_NE(neither.left_out[0].find("50% and 75%"), std::string::npos);
   // What the user may not set is marked before, and fails nothing.

@@ -478,7 +478,7 @@ TEST(Tool, AStepOfOneModel) {
 TEST(Tool, APlanNamesItsPointsWhatCannotRunAndWhatItTakes) {
   const Outcome o = run({"plan", "--suite", "procurement", "--nodes", "2"});
   EXPECT_EQ(o.code, 0) << o.err;
-  for (const char* text : {"procurement: 19 points, 2 ranks on 2 nodes",
+  for (const char* text : {"procurement: 23 points, 2 ranks on 2 nodes",
                            "(3 points): cpu has no tf32: choose float32 or bf16", "node-hours on 2 nodes", "energy"})
     EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
   const Outcome json = run({"plan", "--suite", "procurement", "--json"});
