@@ -6,7 +6,9 @@ set(share ${CMAKE_INSTALL_DATADIR}/trainwatt)
 
 # First of all, the prefix is checked; no other file has install rules.
 # A relative one, as for DESTDIR, which cmake refuses with it, is one of the folder that cmake was called in.
-install(CODE "get_filename_component(CMAKE_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+install(CODE "if(CMAKE_INSTALL_PREFIX)  # cmake writes / as nothing
+    get_filename_component(CMAKE_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  endif()
   include(\"${CMAKE_CURRENT_LIST_DIR}/TrainwattPrefix.cmake\")
   tw_check_prefix(FATAL_ERROR \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" \"--prefix …\")
   tw_check_installed_version(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" ${PROJECT_VERSION} \"--prefix …\")" ALL_COMPONENTS)

@@ -74,9 +74,11 @@ DeviceChoice choose_device(const std::string& wanted, const std::vector<models::
                               (cuda == backends.end() ? "not compiled into this program" : cuda->why_none()) +
                               "; repair it, or run on the CPU with --device cpu");
     if (const auto cpu = named("cpu"); cpu != backends.end() && cpu->count() == 0)
-      throw models::Error(models::Failure::environment,
-                          "--device auto: no GPU is visible, and the device cpu is " + cpu->why_none() +
-                              "; make a GPU visible, or check the program with --device reference, which is slow");
+      throw models::Error(
+          models::Failure::environment,
+          "--device auto: " + (cuda == backends.end() ? "" : "device cuda: " + cuda->why_none() + "; ") +
+              "device cpu: " + cpu->why_none() +
+              "; repair one of them, or check the program with --device reference, which is slow");
     return {"cpu", ""};
   }
   const auto mine = named(wanted);

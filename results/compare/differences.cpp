@@ -129,7 +129,9 @@ void compare_contexts(Finder& found, const Context& a, const Context& b) {
   };
   each("", a.versions, b.versions, "");
   // Those of the first rank are among the versions.
-  const auto libraries = [](const DeviceEntry& d) { return fmt::format("{}", fmt::join(d.libraries, " + ")); };
+  const auto libraries = [](const DeviceEntry& d) {
+    return d.libraries.empty() ? std::string("none") : fmt::format("{}", fmt::join(d.libraries, " + "));
+  };
   const auto are_mixed = [&](const Context& context) {
     return std::ranges::any_of(context.devices, [&](const DeviceEntry& d) {
       return d.libraries != context.devices.front().libraries;

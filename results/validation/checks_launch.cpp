@@ -16,16 +16,27 @@ namespace tw::results {
 namespace {
 
 /// A run with ranks names its compiler, kind of build and MPI, and the libraries of the first rank's device, which each
-/// reader takes from `versions`.
+/// reader takes from `versions`. Earlier programs wrote libraries of one first word ("CUDA runtime", "CUDA driver")
+/// under that word, the last one only.
 void check_versions(const Context& context, const std::string& at, Findings& found) {
   for (const char* name : {"build_type", "compiler", "mpi"})
-    if (!context.versions.contains(name))
+    if (const auto version = context.versions.find(name); version == context.versions.end() || version->second.empty())
       found.broken("version_missing", at + "/versions", "has no \"" + std::string(name) + "\"");
   const auto first = std::ranges::find(context.devices, 0, &DeviceEntry::rank);
   if (first == context.devices.end()) return;
+  const std::string row = at + "/devices/" + std::to_string(first - context.devices.begin());
+  if (first->libraries.empty() && first->known_kind() != DeviceKind::reference)
+    found.broken("version_missing", row + "/libraries",
+                 "is empty, and a device of the kind " + first->kind + " has some");
   for (const std::string& library : first->libraries) {
     const std::string name = text::library_name(library);
-    const auto version = context.versions.find(name);
+    auto version = context.versions.find(name);
+    if (version == context.versions.end()) {
+      version = context.versions.find(library.substr(0, library.find(' ')));
+      const bool is_known = version != context.versions.end() &&
+                            std::ranges::find(first->libraries, version->second) != first->libraries.end();
+      if (is_known) continue;
+    }
     if (version == context.versions.end())
       found.broken("version_missing", at + "/versions", "has no \"" + name + "\", a library of the device of rank 0");
     else if (version->second != library)

@@ -19,8 +19,9 @@ pack_packages=(dpkg-dev file patchelf)
 # machines: some are daemons that would start at boot, and the browser and scipy are large.
 ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy "${pack_packages[@]}" groff-base zsh fish python3-pip)
 
-# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people), distribution and release (as in os-release) and tried (yes: these lists were installed and
-# built with on that distribution).
+# Sets manager (apt, dnf, zypper; empty: unknown), system (its name, for people), distribution and release (as in os-release),
+# toolset (yes: a newer g++ is in gcc-toolset-13), listed (no: these lists are not that release's) and tried (yes: they were
+# installed and built with there).
 know_distribution() {
   local facts=()
   # In a subshell: the file sets NAME, VERSION and others, too.
@@ -32,32 +33,36 @@ know_distribution() {
   )
   local id=${facts[0]:-} like=${facts[1]:-} version=${facts[2]:-}
   distribution=$id release=$version
-  system=${facts[3]:-this system} manager='' tried=no
+  system=${facts[3]:-this system} manager='' toolset=no listed=yes tried=no
   case " $id $like " in
     *' debian '* | *' ubuntu '*) manager=apt ;;
     *' rhel '* | *' fedora '*) manager=dnf ;;
     *' suse '* | *' sles '*) manager=zypper ;;
   esac
-  case $manager:$id:${version%%.*} in
-    dnf:fedora:*) ;;
-    dnf:amzn:* | dnf:*:[0-8]) manager='' ;; # no EPEL of release 9: other packages
+  case $manager:$id:" $like ":${version%%.*} in
+    dnf:amzn:* | zypper:sle*:*:12) listed=no ;;
+    dnf:*rhel*:[0-8] | dnf:centos:*:[0-8] | dnf:ol:*:[0-8]) listed=no toolset=yes ;; # of before EPEL 9: other packages
+    dnf:*rhel*:9 | dnf:centos:*:9 | dnf:ol:*:9) toolset=yes ;;
+    dnf:*rhel* | dnf:centos:* | dnf:ol:*) ;;
+    dnf:*) distribution=fedora ;; # and what is made of it
+    :*) listed=no ;;
   esac
   case $id:$version in debian:12 | debian:13) tried=yes ;; esac
 }
 know_distribution
-case $manager in
-  dnf) # RHEL, Rocky, Alma and Oracle 9, with the repositories EPEL and CRB; Fedora
-    tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config)
+case $manager:$listed in
+  dnf:yes) # RHEL, Rocky, Alma and Oracle 9, with the repositories EPEL and CRB; Fedora, whose own g++ is new
+    tool_packages=(gcc-c++ cmake ninja-build pkgconf-pkg-config)
+    if [ "$toolset" = yes ]; then tool_packages=(gcc-c++ gcc-toolset-13-gcc-c++ cmake ninja-build pkgconf-pkg-config); fi
     library_packages=(
       MPI:openmpi-devel OpenMP:gcc-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
       fmt:fmt-devel nlohmann_json:json-devel valijson:valijson-devel benchmark:google-benchmark-devel
       XlsxWriter:libxlsxwriter-devel LibArchive:libarchive-devel
     )
-    if [ "$distribution" = fedora ]; then tool_packages=(gcc-c++ cmake ninja-build pkgconf-pkg-config); fi # its own g++ is new
     test_libraries=(GTest:gtest-devel)
     test_packages=(boost-devel bubblewrap python3 python3-jsonschema python3-openpyxl ShellCheck openssh-clients)
     ;;
-  zypper) # SLES 15 with Package Hub, openSUSE Leap 15
+  zypper:yes) # SLES 15 with Package Hub, openSUSE Leap 15
     tool_packages=(gcc13-c++ cmake ninja pkgconf)
     library_packages=(
       MPI:openmpi4-devel OpenMP:gcc13-c++ OneDNN:onednn-devel hwloc:hwloc-devel CLI11:cli11-devel
@@ -91,7 +96,7 @@ where_from() {
     [ -n "$package" ] || continue
     case " ${packages[*]} " in *" $package "*) ;; *) packages+=("$package") ;; esac
   done
-  if [ -z "$manager" ]; then
+  if [ "$listed" = no ]; then
     say "Debian 12: ${packages[*]}"
   elif [ ${#packages[@]} -gt 0 ]; then
     say "$system: $(install_line "${packages[@]}")"
@@ -121,7 +126,7 @@ install_commands() {
           say "dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-$major.noarch.rpm"
           ;;
         ol)
-          say "dnf install oracle-epel-release-el$major"
+          say "dnf install oracle-epel-release-el$major dnf-plugins-core" # the latter has config-manager
           say "dnf config-manager --set-enabled ol${major}_codeready_builder"
           ;;
         *)
@@ -132,7 +137,7 @@ install_commands() {
       say "dnf install $*"
       ;;
     zypper)
-      [ "$distribution" != sles ] || say "SUSEConnect --product PackageHub/$release/$(uname -m)"
+      [[ $distribution != sle* ]] || say "SUSEConnect --product PackageHub/$release/$(uname -m)"
       say "zypper install --no-recommends $*"
       ;;
   esac
@@ -142,7 +147,7 @@ install_line() { install_commands "$@" | sed ':a;N;$!ba;s/\n/ \&\& /g'; }
 # ensure_packages NAME…: installs missing packages; without permission, lists them and exits with 3.
 ensure_packages() {
   local name missing=() as_root=() log command
-  if [ -z "$manager" ]; then
+  if [ "$listed" = no ]; then
     say "$system has no package list here: packages are not checked or installed. The Debian 12 packages are: $*"
     return 0
   fi
@@ -203,10 +208,10 @@ package with a newer one, and set CXX and CC, or use g++ 12 or later"
 }
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 newer_compiler() {
-  case $manager in
-    apt) say "install g++-12 and set CXX=g++-12 CC=gcc-12" ;;
-    dnf) say "install gcc-toolset-13 and run: source /opt/rh/gcc-toolset-13/enable" ;;
-    zypper) say "install the package gcc13-c++, which adds g++-13 beside it, and set CXX=g++-13 CC=gcc-13" ;;
+  case $manager:$toolset in
+    apt:*) say "install g++-12 and set CXX=g++-12 CC=gcc-12" ;;
+    dnf:yes) say "install gcc-toolset-13 and run: source /opt/rh/gcc-toolset-13/enable" ;;
+    zypper:*) say "install the package gcc13-c++, which adds g++-13 beside it, and set CXX=g++-13 CC=gcc-13" ;;
     *) say "load a module with a newer one, or install one by Spack (spack install gcc@13), and set CXX" ;;
   esac
 }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import unittest
 
+from fake_node import Under
 from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, mpirun_each, only_root, ranks_of, run, said_codes,
                      tool)
 
@@ -85,12 +86,23 @@ class Faults(Case):
                 self.assert_first_point_is_kept()
 
     def test_a_crash_whose_handler_never_ends_is_put_back(self):
-        """The handler of a library, as UCX's may; the process ends by the signal all the same."""
+        """The handler of UCX; the process ends by the signal all the same."""
         process = self.start_sweep(command=["env", f"LD_PRELOAD={os.environ['TRAINWATT_TAKES_SIGNALS']}"])
         os.kill(process.pid, signal.SIGSEGV)
         process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, -signal.SIGSEGV)
         self.assert_put_back()
+        self.assert_first_point_is_kept()
+
+    def test_the_first_process_of_a_container_ends_by_a_crash(self):
+        """A signal that nobody handles does not end it. Its guardian ends with the container; `restore` is left."""
+        Under({}, {}).or_skip()
+        process = self.start_sweep(command=["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--as-pid-1", "--",
+                                            "env", f"LD_PRELOAD={os.environ['TRAINWATT_TAKES_SIGNALS']}"])
+        first, = children_of(process.pid)
+        os.kill(first, signal.SIGSEGV)
+        process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, 128 + signal.SIGSEGV)
         self.assert_first_point_is_kept()
 
     def test_a_job_that_has_lost_a_rank_is_put_back(self):

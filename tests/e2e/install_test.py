@@ -102,12 +102,15 @@ class Install(unittest.TestCase):
         found = [str(file) for file in (self.folder / "programs").rglob("*") if file.is_symlink() or file.is_file()]
         self.assertEqual(sorted(listed), sorted(found))
 
-    def test_a_relative_prefix_is_one_of_the_current_folder(self):
-        for destdir in ("", f"DESTDIR={self.folder}/staged"):
-            done = call("env", "-C", self.folder, *filter(None, [destdir]), "cmake", "--install", BUILD, "--prefix", "relative", "--component", "tool")
+    def test_relative_prefixes_and_the_root(self):
+        """A relative one is one of the current folder, also below DESTDIR; / stays /."""
+        staged = f"DESTDIR={self.folder}/staged"
+        for words in (("cmake", "--install", BUILD, "--prefix", "relative"), (staged, "cmake", "--install", BUILD, "--prefix", "relative"),
+                      (staged, "cmake", "-DCMAKE_INSTALL_PREFIX=/", "-DCMAKE_INSTALL_COMPONENT=tool", "-P", BUILD / "cmake_install.cmake")):
+            done = call("env", "-C", self.folder, *words, *([] if "-P" in words else ["--component", "tool"]))
             self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue((self.folder / "relative/bin/trainwatt").is_file())
-        self.assertTrue((self.folder / f"staged/{self.folder}/relative/bin/trainwatt").is_file())
+        for place in ("relative", f"staged/{self.folder}/relative", "staged"):
+            self.assertTrue((self.folder / place / "bin/trainwatt").is_file(), place)
 
     def test_nothing_names_the_build(self):
         for name in PROGRAMS:

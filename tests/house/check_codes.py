@@ -39,7 +39,7 @@ script_patterns = [r'\bdie (?:\d|"\$\w+") ([a-z0-9-]+) ', r"\bcomplain ([a-z0-9-
                    r"(?:error|warning)\[([a-z0-9-]+)\]: "]
 without_code = [r'\bdie (?:\d|"\$\w+") ["$\'].*', r'\bfail\(\d, f?"(?![a-z0-9-]+",).*', r"\b(?:SystemExit|sys\.exit)\(f?[\"'].*"]
 problems, used_by_scripts, used_by_builds = [], {}, {}
-for path in sorted([*root.glob("cmake/*.cmake"), *root.glob("models/compute/*/CMakeLists.txt"), *(root / "scripts").rglob("*")]):
+for path in sorted([*root.glob("cmake/*.cmake"), *root.glob("models/compute/*/CMakeLists.txt"), root / "results/CMakeLists.txt", *(root / "scripts").rglob("*")]):
     if path.is_file() and path.suffix not in (".md", ".json", ".pyc"):
         text, name = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
         into = used_by_scripts if name == "scripts/repeat" or name.startswith("scripts/slurm/") else used_by_builds

@@ -119,8 +119,9 @@ results::Report report_of(const Machine& machine, const std::vector<Place>& plac
         {results::IdleTime::before, "node1", domain, results::Scope::device, share_of_gpu * 38, 1.0, 1.0, ""});
     report.context.meters.push_back(
         {"node1", domain, "", "", results::Scope::device, results::Method::counter, true, true, 0.02});
-    report.context.devices.push_back({rank, "node1", "cuda", machine.gpu, uuid, "", 1, {rank}, {}});
+    report.context.devices.push_back({rank, "node1", "cuda", machine.gpu, uuid, "", 1, {rank}, {"CUDA runtime 13.0"}});
   }
+  report.context.versions["CUDA runtime"] = "CUDA runtime 13.0";
   report.context.launch = machine.name + run;
   report.context.finished_at = "2026-03-01T11:00:00Z";
   if (machine.run > 0) {

@@ -3,9 +3,9 @@
 
 namespace tw::bench {
 
-/// Bounds the handlers of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that libraries have installed so far: each still
-/// runs, but 10 s later the signal ends the process as if there were none. To be called after MPI_Init. Signals without
-/// a handler are left alone.
+/// Bounds the handlers of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that MPI's libraries and UCX have installed so
+/// far: each still runs, but 10 s later the signal ends the process as if there were none. To be called after MPI_Init.
+/// Other handlers are left alone, and all where UCX_HANDLE_ERRORS asks to wait for a debugger (freeze, debug).
 ///
 /// Reason: UCX (ucs_debug_init; UCX_HANDLE_ERRORS) and Open MPI (opal_signal) print a backtrace, which allocates memory
 /// and takes locks. Where the fault came while the process held one of them, the handler never returns; the guardian,

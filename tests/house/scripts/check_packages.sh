@@ -44,13 +44,20 @@ expect 3 'dnf config-manager --set-enabled crb && dnf install gcc-c++' "${there[
 expect 3 'the package list is untried here' "${there[@]}" scripts/quickstart --build "$work/build"
 expect 3 'dnf install epel-release dnf-plugins-core && dnf config-manager' "${there[@]}" scripts/quickstart --build "$work/build"
 on oracle 'ID=ol ID_LIKE=fedora VERSION_ID=9.4'
-expect 3 'dnf install oracle-epel-release-el9 && dnf config-manager --set-enabled ol9_codeready_builder && dnf install gcc-c++' \
+expect 3 'dnf install oracle-epel-release-el9 dnf-plugins-core && dnf config-manager --set-enabled ol9_codeready_builder && dnf install gcc-c++' \
   "${there[@]}" scripts/quickstart --build "$work/build"
-for other in 'ID=rocky ID_LIKE=rhel VERSION_ID=8.10' 'ID=centos ID_LIKE=rhel VERSION_ID=7' 'ID=amzn ID_LIKE=fedora VERSION_ID=2023'; do
-  on without-list "$other" # their packages are others
-  # shellcheck disable=SC2016
-  expect 0 'manager: ()' "${there[@]}" bash -euc '. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "manager: ($manager)"'
+# Whose packages are others: no list, but what helps with an old g++.
+# shellcheck disable=SC2016
+facts='. scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $listed $toolset $(newer_compiler)"'
+for known in 'dnf no yes install gcc-toolset-13=ID=rocky ID_LIKE=rhel VERSION_ID=8.10' 'dnf no yes install gcc-toolset-13=ID=centos ID_LIKE=rhel VERSION_ID=7' \
+  'dnf no no load a module=ID=amzn ID_LIKE=fedora VERSION_ID=2023' 'dnf yes no load a module=ID=rocky ID_LIKE=rhel VERSION_ID=10.0' \
+  'dnf yes no load a module=ID=nobara ID_LIKE=fedora VERSION_ID=41' 'dnf yes yes install gcc-toolset-13=ID=centos ID_LIKE=rhel VERSION_ID=9' \
+  'zypper no no install the package gcc13=ID=sles ID_LIKE=suse VERSION_ID=12.5' ' no no load a module=ID=arch'; do
+  on known "${known#*=}"
+  expect 0 "${known%%=*}" "${there[@]}" bash -euc "$facts"
 done
+on sap 'ID=sles_sap ID_LIKE=suse VERSION_ID=15.6'
+expect 3 'SUSEConnect --product PackageHub/15.6' "${there[@]}" scripts/quickstart --build "$work/build"
 on broken 'ID=debian VERSION_ID=12 PRETTY_NAME="Deb'
 # shellcheck disable=SC2016
 expect 0 'said: apt yes' "${there[@]}" bash -euc 'printf "said: "; . scripts/lib/common.sh; . scripts/lib/packages.sh; echo "$manager $tried"'

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -33,6 +34,7 @@ DeviceEntry gpu(int rank, const std::string& uuid, const std::string& name = h10
   DeviceEntry device;
   device.rank = rank, device.host = "node1", device.kind = "cuda", device.name = name, device.uuid = uuid;
   device.instruction_set = "sm_90", device.threads = 1, device.memory_bytes = 80 * gib;
+  device.libraries = {"CUDA runtime 13.0", "CUDA driver 13.1"};
   return device;
 }
 
@@ -46,6 +48,8 @@ Report gpu_report() {
   Report report = sample_report();
   report.records.resize(1);
   report.context.devices = {gpu(0, "GPU-a"), gpu(1, "GPU-b")};
+  for (const std::string& library : report.context.devices[0].libraries)
+    report.context.versions[text::library_name(library)] = library;
   std::string& plan = report.plan.canonical_json;
   plan.replace(plan.find(R"("device":"cpu")"), 14, R"("device":"cuda")");
   const std::size_t second = plan.find("},{"), last = plan.find("}]");
@@ -313,6 +317,23 @@ TEST(DeviceChecks, AReportFromBeforeTheListIsGoodAndItsMfuIsNoted) {
   const Validation found = validate_report(to_json(report));
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
   EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"mfu_left_out"});
+}
+
+TEST(DeviceChecks, BothPartsOfCudaAreAmongTheVersions) {
+  const auto found = [](const std::string& removed, const std::map<std::string, std::string>& added) {
+    Report report = gpu_report();
+    auto& versions = report.context.versions;
+    versions.erase("CUDA driver"), versions.erase(removed);
+    versions.insert(added.begin(), added.end());
+    return codes_of(validate_report(to_json(report)).violations);
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(found("", {{"CUDA driver", "CUDA driver 13.1"}}), Codes());
+  EXPECT_EQ(found("", {}), Codes{"version_missing"});
+  EXPECT_EQ(found("", {{"CUDA driver", "CUDA driver 12.9"}}), Codes{"version_differs"});
+  // As earlier programs wrote them: the last of them only, under the first word.
+  EXPECT_EQ(found("CUDA runtime", {{"CUDA", "CUDA driver 13.1"}}), Codes());
+  EXPECT_EQ(found("CUDA runtime", {{"CUDA", "CUDA driver 12.9"}}), (Codes{"version_differs", "version_differs"}));
 }
 
 }  // namespace

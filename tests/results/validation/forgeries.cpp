@@ -405,11 +405,16 @@ void huge_uncertainty_of_idle_power(Report& report) {
 void no_uncertainty(Report& report) {
   each_counted_row(report, [](EnergyRow& row) { row.uncertainty_j = 0; });
 }
-/// By its share of the hosts the rent of a run is divided.
 void no_compiler(Report& report) { report.context.versions.erase("compiler"); }
+void empty_compiler(Report& report) { report.context.versions["compiler"].clear(); }
+void no_libraries(Report& report) {
+  report.context.versions.erase("oneDNN");
+  for (DeviceEntry& device : report.context.devices) device.libraries.clear();
+}
 void no_onednn(Report& report) { report.context.versions.erase("oneDNN"); }
 void another_onednn(Report& report) { report.context.versions["oneDNN"] = "oneDNN 3.7.2"; }
 
+/// By its share of the hosts the rent of a run is divided.
 void a_host_more(Report& report) {
   report.context.hosts.emplace_back(report.context.hosts[0]).name = "spare";
 }
@@ -562,6 +567,8 @@ const std::vector<Forgery>& forgeries() {
       {"no_uncertainty", "energy_row", no_uncertainty},
       {"a_host_more", "host_without_rank", a_host_more},
       {"no_compiler", "version_missing", no_compiler},
+      {"empty_compiler", "version_missing", empty_compiler},
+      {"no_libraries", "version_missing", no_libraries},
       {"no_onednn", "version_missing", no_onednn},
       {"another_onednn", "version_differs", another_onednn},
       {"fastest_trial_everywhere", "trial_copied", fastest_trial_everywhere},
