@@ -1,6 +1,6 @@
-// A training step of each device against values that an independent framework computed in float64 from the same weights and
-// batch (tests/models/golden, made by scripts/oracle/make-golden; how: scripts/oracle/README.md). The step goes through
-// export_step, so that names and layouts of the export are checked with it.
+// A training step of each device against values that an independent framework computed in float64 from the same weights
+// and batch (tests/models/golden, made by scripts/oracle/make-golden; how: scripts/oracle/README.md). The step goes
+// through export_step, so that names and layouts of the export are checked with it.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -28,13 +28,16 @@ using nlohmann::json;
 struct Network {
   const char* name;
   const char* golden;
+  bool is_compared_in_bf16 = true;
 };
 struct Case {
   Network network;
   const char* device;
   Precision precision;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.network.name << " on " << c.device << " in " << to_string(c.precision); }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.network.name << " on " << c.device << " in " << to_string(c.precision);
+}
 
 json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -118,7 +121,8 @@ TEST_P(Golden, StepIsThatOfTheFramework) {
   if (!device && std::string(c.device) == "cuda") TW_SKIP_WITHOUT_GPU("no cuda device");
   if (!device) GTEST_SKIP() << "no " << c.device << " device";
   if (!device->why_unsupported(c.precision).empty()) {
-    GTEST_SKIP() << "no " << to_string(c.precision) << " on " << c.device << ": " << device->why_unsupported(c.precision);
+    GTEST_SKIP() << "no " << to_string(c.precision) << " on " << c.device << ": "
+                 << device->why_unsupported(c.precision);
   }
 
   TrainerConfig config;
@@ -152,7 +156,8 @@ TEST_P(Golden, StepIsThatOfTheFramework) {
   const bool exact = c.precision == Precision::float32;
   const double loss = golden["loss"], loss_tolerance = exact ? 1e-5 : golden["loss_bf16_tolerance"].get<double>();
   EXPECT_NEAR(step["loss"].get<double>() / loss, 1, loss_tolerance);
-  const double whole = golden["gradient_norm"], whole_tolerance = exact ? 1e-4 : golden["gradient_norm_bf16_tolerance"].get<double>();
+  const double whole = golden["gradient_norm"],
+               whole_tolerance = exact ? 1e-4 : golden["gradient_norm_bf16_tolerance"].get<double>();
   EXPECT_NEAR(step["gradient_norm"].get<double>() / whole, 1, whole_tolerance);
 
   const auto updated = read_safetensors(folder.path() / "updated.safetensors");
@@ -192,7 +197,8 @@ TEST_P(Golden, StepIsThatOfTheFramework) {
     EXPECT_LE(error, tolerance) << what << " of " << name << ' ' << record.value("part", "");
     if (!(error / tolerance <= worst)) worst = error / tolerance, worst_name = what + " of " + name;
   }
-  EXPECT_EQ(static_cast<std::int64_t>(gradients_seen), count_parameters(config.network)) << "every gradient has a golden value";
+  EXPECT_EQ(static_cast<std::int64_t>(gradients_seen), count_parameters(config.network))
+      << "every gradient has a golden value";
   RecordProperty("worst", worst_name + ": " + std::to_string(worst) + " of what is allowed");
 }
 
@@ -201,16 +207,21 @@ std::vector<Case> cases() {
   for (const Network& network :
        {Network{"gpt2-tiny", embedded::gpt2_tiny}, Network{"llama-tiny", embedded::llama_tiny},
         Network{"bert-tiny", embedded::bert_tiny}, Network{"resnet-tiny", embedded::resnet_tiny},
-        Network{"dlrm-tiny", embedded::dlrm_tiny}}) {
+        Network{"dlrm-tiny", embedded::dlrm_tiny},
+        // With four images, rounding to bf16 changes its gradients by half of their size: the tolerance would be 0.9 in
+        // the median and accept almost any step. scripts/check-oracle compares bf16 with equal sides of the ReLUs.
+        Network{"inception-tiny", embedded::inception_tiny, false}}) {
     for (const char* device : {"reference", "cpu", "cuda"}) {
-      for (const Precision precision : {Precision::float32, Precision::bf16}) all.push_back({network, device, precision});
+      all.push_back({network, device, Precision::float32});
+      if (network.is_compared_in_bf16) all.push_back({network, device, Precision::bf16});
     }
   }
   return all;
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  std::string name = std::string(info.param.network.name) + "_" + info.param.device + "_" + std::string(to_string(info.param.precision));
+  std::string name = std::string(info.param.network.name) + "_" + info.param.device + "_" +
+                     std::string(to_string(info.param.precision));
   for (char& ch : name) ch = ch == '-' ? '_' : ch;
   return name;
 }
