@@ -195,12 +195,26 @@ def trained(task, family, shape, micro_batch, seed):
     return training, values
 
 
+def kept_runs(path, document):
+    """The curves of seeds 1, 2, … of each micro-batch that the file has; of another task or framework they are refused."""
+    if not path.exists():
+        return []
+    old = json.loads(path.read_text())
+    runs = old.pop("runs")
+    for key in sorted(old.keys() | document.keys()):
+        if old.get(key) != document.get(key):
+            exported.fail(1, "other-task", f"{path} has {key} {old.get(key)}, now {document.get(key)}: train all seeds, without --keep")
+    return runs
+
+
 def main():
     parser = exported.Parser(__doc__.splitlines()[0])
     parser.add_argument("--tasks", required=True, help="what `trainwatt models --json` prints")
     parser.add_argument("--out", help="folder for TASK.json; not needed with --vocabulary")
     parser.add_argument("--task", help="names, comma-separated (all that have been trained)")
     parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--keep", action="store_true",
+                        help="keep the curves that TASK.json has and only train the other seeds; refused if the task has changed since")
     parser.add_argument("--micro-batch", help="of networks with batch norm, comma-separated (each half of the global batch down to 8)")
     parser.add_argument("--vocabulary", help="sizes, comma-separated: only says how many steps the task takes with each of them")
     arguments = parser.parse_args()
@@ -226,21 +240,27 @@ def main():
             sizes = [int(size) for size in arguments.micro_batch.split(",")]
         else:
             sizes = [size for size in (global_batch >> i for i in range(12)) if size >= 8]
-        runs = []
+        document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
+                                               "held_out_samples", "evaluation_interval")}
+        document["optimizer"] = {"kind": rules.OF_KIND[family].OPTIMIZER["kind"], **task["optimizer"]}
+        document["parameters"] = model["parameters"]
+        document["framework"] = f"JAX {jax.__version__}, float32, CPU"
+        path = Path(arguments.out) / f"{task['name']}.json"
+        runs = kept_runs(path, document) if arguments.keep else []
+        document["runs"] = runs
         for size in sizes:
-            curves = []
-            for seed in range(1, arguments.seeds + 1):
+            micro_batch = size if FAMILIES[family].has_batch_norm else None
+            run = next((run for run in runs if run["micro_batch"] == micro_batch), None)
+            if run is None:
+                run = {"micro_batch": micro_batch, "curves": []}
+                runs.append(run)
+            for seed in range(len(run["curves"]) + 1, arguments.seeds + 1):
                 training, values = trained(task, family, shape, size, seed)
-                curves.append(values)
-            runs.append({"micro_batch": size if FAMILIES[family].has_batch_norm else None, "curves": curves})
-            document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
-                                                   "held_out_samples", "evaluation_interval")}
-            document["optimizer"] = {"kind": rules.OF_KIND[family].OPTIMIZER["kind"], **task["optimizer"]}
-            document["parameters"] = sum(weight.size for weight in training.weights.values())
-            document["framework"] = f"JAX {jax.__version__}, float32, CPU"
-            document["runs"] = runs
-            text = json.dumps(document, indent=1)
-            (Path(arguments.out) / f"{task['name']}.json").write_text(text + "\n")  # after each size, because a size takes long
+                count = sum(weight.size for weight in training.weights.values())
+                if count != model["parameters"]:
+                    exported.fail(1, "wrong-network", f"{task['model']} has {count} parameters here, not {model['parameters']}")
+                run["curves"].append(values)
+                path.write_text(json.dumps(document, indent=1) + "\n")  # after each seed, because a seed may take long
 
 
 if __name__ == "__main__":
