@@ -23,6 +23,7 @@ import bert
 import dlrm
 import exported
 import gpt2
+import inception
 import initial
 import llama
 import resnet
@@ -63,6 +64,7 @@ FAMILIES = {
     "bert": Family(bert.loss, initial.bert, masked_tokens),
     "dlrm": Family(dlrm.loss, initial.dlrm, clicks),
     "gpt2": Family(gpt2.loss, initial.gpt2, tokens),
+    "inception": Family(inception.loss, initial.inception, gratings, has_batch_norm=True),
     "llama": Family(llama.loss, initial.llama, tokens),
     "resnet": Family(resnet.loss, initial.resnet, gratings, has_batch_norm=True),
 }

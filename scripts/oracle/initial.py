@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+import inception_units
+
 
 def gpt2(shape, rng):
     """Radford et al. 2019, as released: normal(0.02), positions normal(0.01); projections into the residual stream smaller
@@ -142,4 +144,50 @@ def resnet(shape, rng):
         width *= 2
     weights["fc.weight"] = rng.normal(0, 0.01, (shape["classes"], inputs))
     weights["fc.bias"] = np.zeros(shape["classes"])
+    return weights
+
+
+def inception(shape, rng):
+    """The authors' (TensorFlow models, inception_v3), whose truncation at two deviations is left out: normal(0.1), of the auxiliary
+    head's second convolution normal(0.01), of its classifier normal(0.001); biases 0, norms 1. Channels: Szegedy et al.,
+    arXiv 1512.00567, as torchvision has them."""
+    narrowing, weights = shape["narrowing"], {}
+
+    def unit(name, inputs, outputs, rows, columns, deviation=0.1):
+        outputs //= narrowing
+        weights[name + ".conv.weight"] = rng.normal(0, deviation, (outputs, inputs, rows, columns))
+        weights[name + ".bn.weight"], weights[name + ".bn.bias"] = np.ones(outputs), np.zeros(outputs)
+        return outputs
+
+    def classifier(name, inputs, deviation=0.1):
+        weights[name + ".weight"], weights[name + ".bias"] = rng.normal(0, deviation, (shape["classes"], inputs)), np.zeros(shape["classes"])
+
+    channels = shape["image_channels"]
+    for (name, _, _), outputs, kernel in zip(inception_units.STEM, (32, 32, 64, 80, 192), (3, 3, 3, 1, 3), strict=True):
+        channels = unit(name, channels, outputs, kernel, kernel)
+
+    def module(name, parts):
+        """parts: channels, rows and columns of each unit, in inception_units' order. Returns the module's channels."""
+        kind = inception_units.kind_of(name)
+        of, joined = {"x": channels, "pooled": channels}, channels if kind in "BD" else 0
+        for (part, source, _, is_joined), sizes in zip(inception_units.UNITS[kind], parts, strict=True):
+            of[part] = unit(f"{name}.{part}", of[source], *sizes)
+            joined += of[part] if is_joined else 0
+        return joined
+
+    letter = {"5": "bcd", "6": "bcdef", "7": "bcd"}
+    for place, features in zip(letter["5"], shape["pool_features"]):
+        channels = module("Mixed_5" + place, [(64, 1, 1), (48, 1, 1), (64, 5, 5), (64, 1, 1), (96, 3, 3), (96, 3, 3), (features, 1, 1)])
+    channels = module("Mixed_6a", [(384, 3, 3), (64, 1, 1), (96, 3, 3), (96, 3, 3)])
+    for place, c in zip(letter["6"], shape["factorised_channels"]):
+        channels = module("Mixed_6" + place, [(192, 1, 1), (c, 1, 1), (c, 1, 7), (192, 7, 1), (c, 1, 1), (c, 7, 1), (c, 1, 7), (c, 7, 1),
+                                              (192, 1, 7), (192, 1, 1)])
+    seen = unit("AuxLogits.conv0", channels, 128, 1, 1)
+    seen = unit("AuxLogits.conv1", seen, 768, shape["auxiliary_kernel"], shape["auxiliary_kernel"], 0.01)
+    classifier("AuxLogits.fc", seen, 0.001)
+    channels = module("Mixed_7a", [(192, 1, 1), (320, 3, 3), (192, 1, 1), (192, 1, 7), (192, 7, 1), (192, 3, 3)])
+    for place in letter["7"][:shape["wide_modules"]]:
+        channels = module("Mixed_7" + place, [(320, 1, 1), (384, 1, 1), (384, 1, 3), (384, 3, 1), (448, 1, 1), (384, 3, 3), (384, 1, 3),
+                                              (384, 3, 1), (192, 1, 1)])
+    classifier("fc", channels)
     return weights
