@@ -58,6 +58,18 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
   point.accumulate = *global / point.ranks;
 }
 
+void check_micro_batch(const Point& point, bool is_given) {
+  const std::string why = point.network.shape->why_no_micro_batch(point.micro_batch);
+  if (why.empty()) return;
+  if (is_given || !point.task) throw bad_value("micro_batch", std::to_string(point.micro_batch), why);
+  throw Indivisible("micro_batch",
+                    fmt::format("{}: accumulate {} × {} leave a micro-batch of {} of the {} samples of a step of the "
+                                "task {}: {}",
+                                point.network.name, point.accumulate, count(point.ranks, "rank"), point.micro_batch,
+                                point.task->global_batch, point.task->name, why),
+                    "choose fewer ranks, or set " + key_ref("global_batch"));
+}
+
 void check_evaluation(const Point& point) {
   const std::int64_t pass = point.micro_batch * point.ranks;
   if (point.task->held_out_samples % pass != 0)

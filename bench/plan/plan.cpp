@@ -299,8 +299,7 @@ void set_batch(Point& point, const Choice& choice) {
                         "choose a number of ranks that divides them, or set " + key_ref("global_batch"));
     solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
   }
-  if (const std::string why = point.network.shape->why_no_micro_batch(point.micro_batch); !why.empty())
-    throw bad_value("micro_batch", std::to_string(point.micro_batch), why);
+  check_micro_batch(point, micro.has_value());
   check_derived(point.micro_batch, "micro_batch", "micro-batch");
   check_derived(point.accumulate, "accumulate", "accumulation");
   check_derived(point.global_batch(), "global_batch", "global batch");

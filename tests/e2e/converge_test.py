@@ -39,6 +39,10 @@ class Converge(Case):
         self.reach("resnet-tiny", "gratings")
         self.assertIn("gratings: held-out error ≤ 0.02, the best possible is 0,", self.shown())
 
+    def test_images_of_inception_reach_their_target(self):
+        self.reach("inception-tiny", "gratings_inception")
+        self.assertIn("gratings_inception: held-out error ≤ 0.02, the best possible is 0,", self.shown())
+
     def test_tokens_of_llama_reach_their_target(self):
         self.reach("llama-tiny", "markov_llama")
         self.assertIn("markov_llama: excess loss ≤ 0.1 nats over a floor of 1.218,", self.shown())

@@ -165,8 +165,8 @@ double best_of_one_token(const TokenSource& source, std::int64_t length) {
   for (std::size_t token = 0; token < vocabulary; ++token) {
     for (std::size_t slot = 0; slot < 4; ++slot) {
       first[(slot + group_of(token)) % 4] += shares[slot] / static_cast<double>(vocabulary * vocabulary);
-      successors[token][slot] = static_cast<std::size_t>(source.next(
-          static_cast<std::int32_t>(token), static_cast<std::int32_t>(of_group_0), static_cast<int>(slot)));
+      successors[token][slot] = static_cast<std::size_t>(
+          source.next(static_cast<std::int32_t>(token), static_cast<std::int32_t>(of_group_0), static_cast<int>(slot)));
     }
   }
   std::ranges::fill(pairs, first);
@@ -400,6 +400,24 @@ TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   near(wrong_before_noise, orthogonal_error(classes, 6.25));
   near(wrong, source.bayes_error(Split::training));
   near(wrong_before_noise, source.bayes_error(Split::held_out));
+}
+
+// Of Inception's task: a model that sees an image's pixels without their places, whatever it makes of them, guesses.
+TEST(ImageSource, PixelsWithoutTheirPlacesAreTheSameInAllClasses) {
+  for (const TaskDescription& task : tasks()) {
+    const NetworkDescription network = find_network(task.model);
+    if (network.shape->family() != "inception") continue;
+    const DataDescription data = network.data();
+    const int size = data.image_size;
+    const ImageSource source(size, data.image_channels, data.classes, 1);
+    for (const Frequency f : source.frequencies()) {
+      std::vector<int> pixels(static_cast<std::size_t>(size));  // of each phase
+      for (int y = 0; y < size; ++y)
+        for (int x = 0; x < size; ++x) ++pixels[static_cast<std::size_t>(((f.x * x + f.y * y) % size + size) % size)];
+      EXPECT_EQ(pixels, std::vector<int>(static_cast<std::size_t>(size), size))
+          << task.name << " " << f.x << " " << f.y;
+    }
+  }
 }
 
 // What a held-out set has drawn must not decide whether a target can be reached: with noisy labels the best classifier

@@ -25,9 +25,9 @@ namespace {
 
 void as_it_is(TaskDescription&) {}
 
-Axes gratings() {
+Axes gratings(const std::string& model = "resnet-tiny") {
   Axes axes;
-  axes.model = {"resnet-tiny"};
+  axes.model = {model};
   axes.micro_batch = {32};  // which the curves were made with; two to a step
   return axes;
 }
@@ -71,6 +71,10 @@ void hold(const Record& record, const std::string& model) {
   EXPECT_EQ(record.target->value, task_of(model)->target);
   ASSERT_TRUE(record.target->reference) << record.target->reference_reason;
   EXPECT_FALSE(has_flag(record, FlagName("off_reference"))) << steps_of(record);
+}
+
+TEST_F(ReferenceBand, HoldsTheCnnWithBranches) {
+  hold(run(gratings("inception-tiny"), as_it_is, trainer_steps, 3), "inception-tiny");
 }
 
 TEST_F(ReferenceBand, HoldsTheTransformer) { hold(run("gpt2-tiny", as_it_is, trainer_steps, 1), "gpt2-tiny"); }
