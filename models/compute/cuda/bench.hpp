@@ -93,6 +93,7 @@ class Fastest {
     return true;
   }
   bool is_empty() const { return !first_; }
+  float milliseconds() const { return best_; }  ///< of the one to take
 
  private:
   std::optional<float> first_;

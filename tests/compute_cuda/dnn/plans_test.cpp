@@ -124,15 +124,42 @@ TEST_F(DnnPlans, OneShapeIsRefusedOnce) {
   EXPECT_EQ(cudnn::state().questions, questions);
 }
 
-TEST_F(DnnPlans, OfEnginesThatAreCompiledOneIsMeasured) {
-  const auto measured = [&] {
-    std::set<std::int64_t> engines;
-    for (const cudnn::Run& run : cudnn::state().runs) engines.insert(run.engine);
-    return engines;
+// To compile takes seconds, so a second engine of that kind is for gradients of weights, and only where they take long.
+TEST_F(DnnPlans, OfEnginesThatAreCompiledFewAreMeasured) {
+  simt::gpu().clock_ms = 0;
+  cudnn::state().proposals = {{7, {0}, true, 3002}, {8, {0}, true}, {9, {0}, true}, {11, {0}, true}, {10, {0}}};
+  using Engines = std::set<std::int64_t>;
+  const auto measured = [&](double milliseconds) {
+    for (cudnn::Proposal& proposal : cudnn::state().proposals) proposal.milliseconds = milliseconds;
+    cudnn::state().runs.clear();
+    open();
+    device_->plan(wide);
+    Engines weights, others;
+    for (const cudnn::Run& run : cudnn::state().runs) (run.operations == 2 ? weights : others).insert(run.engine);
+    EXPECT_EQ(others, (Engines{8, 10})) << "7 fails, which leaves the next";
+    return weights;
   };
-  cudnn::state().proposals = {{7, {0}, true, 3002}, {8, {0}, true}, {9, {0}, true}, {10, {0}}};
-  device_->plan(wide);
-  EXPECT_EQ(measured(), (std::set<std::int64_t>{8, 10})) << "7 fails, which leaves the next";
+  EXPECT_EQ(measured(0.04), (Engines{8, 10}));
+  EXPECT_EQ(measured(0.06), (Engines{8, 9, 10}));
+  cudnn::state().proposals.back().milliseconds = 1;
+  cudnn::state().proposals[2].milliseconds = 0.05;
+  open();
+  const std::string text = device_->plan(wide)->description();
+  EXPECT_TRUE(has(text, "backward weights engine 9, tensor cores, compiled at run time, proposal 3, added")) << text;
+}
+
+TEST_F(DnnPlans, ConfigurationsOfOneEngineHaveTheirPlaceInTheRecord) {
+  simt::gpu().clock_ms = 0;
+  cudnn::state().proposals = {{8, {0}}, {8, {0}}};
+  const auto taken = [&](double first) {
+    cudnn::state().proposals[0].milliseconds = first;
+    cudnn::state().proposals[1].milliseconds = 1;
+    open();
+    return device_->plan(wide)->description();
+  };
+  std::string text;
+  EXPECT_TRUE(has(text = taken(2), "forward engine 8, tensor cores, proposal 2;")) << text;
+  EXPECT_TRUE(has(text = taken(1), "forward engine 8, tensor cores;")) << text;
 }
 
 TEST_F(DnnPlans, TheFirstEngineIsTakenUnlessAnotherIsFasterByMoreThanNoise) {

@@ -112,8 +112,12 @@ class DnnConvolution final : public ConvolutionPlan {
  private:
   /// How a float32 gradient of the weights comes about: the operation adds it to what is there (float32); an operation
   /// behind it adds (16 bits), for images of few channels with zeros as further ones; or 16-bit inputs are first made
-  /// float32, which TF32 then holds exactly.
+  /// float32, which TF32 then holds exactly. A 16-bit gradient, for which the library has engines of its own, is no
+  /// candidate: gradients are float32 in every precision, and which of two roundings a step has must not depend on
+  /// which was faster.
   enum class Way { direct, added, padded, widened };
+  /// For the operation behind it the library has only engines that it compiles, in 7 to 15 configurations.
+  static constexpr int most_compiled_weights = 2;
 
   Runner find(const ConvolutionShape& s, Op pass, std::string* why) {
     return Runner(dnn::find_measured(
@@ -123,17 +127,17 @@ class DnnConvolution final : public ConvolutionPlan {
   Runner find_added(const ConvolutionShape& s) {
     std::string why;
     return Runner(dnn::find_measured(context_, *dnn_, name_of(s, "convolution_backward_weights, added"),
-                                     dnn::added_weights_graph(*dnn_->target, s), wish(s),
+                                     dnn::added_weights_graph(*dnn_->target, s), wish(s, most_compiled_weights),
                                      {{dnn::uid_x, s.in(), s.dtype},
                                       {dnn::uid_y, s.out(), s.dtype},
                                       {dnn::uid_addend, s.weight(), DType::float32},
                                       {dnn::uid_sum, s.weight(), DType::float32}},
                                      {}, &why));
   }
-  dnn::Wish wish(const ConvolutionShape& s) const {
+  dnn::Wish wish(const ConvolutionShape& s, int most_compiled = 1) const {
     dnn::Demands demands = dnn::demands_of(s);
     demands.deterministic = context_.deterministic();
-    return {.demands = demands};
+    return {.demands = demands, .most_compiled = most_compiled};
   }
 
   bool build_weights(std::string* why) {

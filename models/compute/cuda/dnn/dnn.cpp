@@ -99,7 +99,10 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         complaints.add(engine + wrong);
         continue;
       }
-      if (candidate.compiled_at_run_time && compiled == wish.most_compiled) continue;
+      if (candidate.compiled_at_run_time && compiled > 0 &&
+          (compiled == wish.most_compiled || fastest.milliseconds() < Wish::worth_compiling_ms)) {
+        continue;
+      }
       int status = 0;
       std::shared_ptr<const ExecutionPlan> plan = ExecutionPlan::make(graph.target(), candidate, &status, &refusal);
       if (!plan) {

@@ -39,9 +39,13 @@ struct Wish {
   Demands demands;
   int most_plans = 8;  ///< that are measured
   /// Of these, how many that are compiled at run time. One takes 1.4 to 1.9 s of a processor (cuDNN 9.19 for sm_90),
-  /// and all of ResNet-50's 22 gradients of weights in 16 bits have no others: a second candidate each doubles what a
-  /// start takes. Threads would not give all of that back, since the library does part of it under a lock.
+  /// and all of ResNet-50's 22 gradients of weights in 16 bits have no others. Threads would not give all of that back,
+  /// since the library does part of it under a lock. So another one is compiled only while the fastest so far takes at
+  /// least worth_compiling_ms.
   int most_compiled = 1;
+  /// ResNet-50's gradients of weights take that long from a micro-batch of about 128 on (an H200's rates of memory and
+  /// products, calculated): the sizes below that --micro-batch auto tries start as quickly as with one candidate.
+  static constexpr float worth_compiling_ms = 0.05f;
 };
 
 /// Which engine runs a graph: the first of those that the heuristics propose unless another is faster by more than

@@ -168,7 +168,7 @@ std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int6
   }
   std::vector<RawDescriptor> raw;
   for (std::int64_t i = 0; i < most; ++i) {
-    found.push_back(Candidate{.config = Descriptor(library, Kind::engine_config)});
+    found.push_back(Candidate{.config = Descriptor(library, Kind::engine_config), .place = found.size() + 1});
     raw.push_back(found.back().config.raw());
   }
   std::int64_t count = 0;
@@ -254,7 +254,8 @@ std::shared_ptr<const ExecutionPlan> ExecutionPlan::make(const Target& target, c
     return nullptr;
   }
   plan->workspace_bytes_ = static_cast<std::size_t>(plan->plan_.get<std::int64_t>(Attribute::plan_workspace_bytes));
-  plan->description_ = candidate.description();
+  plan->description_ =
+      candidate.description() + (candidate.place > 1 ? ", proposal " + std::to_string(candidate.place) : "");
   return plan;
 }
 

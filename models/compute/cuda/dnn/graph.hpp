@@ -150,9 +150,13 @@ class Graph {
   const Target& target() const { return *target_; }
   const Descriptor& descriptor() const { return graph_; }
 
+ protected:  // for tests, which ask about an operation that no plan has
+  const Descriptor& tensor(std::int64_t uid) const;
+  /// Appends one that is finalized.
+  void append(Descriptor operation) { operations_.push_back(std::move(operation)); }
+
  private:
   std::int64_t add(Descriptor tensor, std::int64_t uid, DataType type, const Extents& extents, const Extents& strides);
-  const Descriptor& tensor(std::int64_t uid) const;
   /// A finished descriptor with these attributes, each followed by its value.
   template <class... Settings>
   Descriptor make(Kind kind, const Settings&... settings) const;
@@ -170,6 +174,7 @@ class Graph {
 struct Candidate {
   Descriptor config;
   std::int64_t engine = -1;  ///< the library's number of it
+  std::size_t place = 1;     ///< among the proposals, from 1: configurations of one engine differ in it
   bool notes[static_cast<std::size_t>(NumericalNote::count)] = {};
   bool compiled_at_run_time = false;
   std::size_t workspace_bytes = 0;  ///< that its plan will want; 0 also where the library does not say so yet
@@ -219,7 +224,8 @@ class ExecutionPlan {
   static std::shared_ptr<const ExecutionPlan> make(const Target& target, const Candidate& candidate, int* status,
                                                    std::string* why);
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  const std::string& description() const { return description_; }  ///< the candidate's
+  /// The candidate's, and its place where it is not the first: "engine 1, tensor cores, proposal 2".
+  const std::string& description() const { return description_; }
   const Target& target() const { return *target_; }
   RawDescriptor raw() const { return plan_.raw(); }
 
