@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "models/compute/cuda/dnn/abi.hpp"
+#include "tests/compute_cuda/dnn/statistics_graph.hpp"
 
 namespace tw::models::cuda::dnn {
 namespace {
@@ -162,6 +163,15 @@ TW_SAME_NOTE(winograd_4x4, WINOGRAD_TILE_4x4);
 TW_SAME_NOTE(winograd_6x6, WINOGRAD_TILE_6x6);
 TW_SAME_NOTE(winograd_13x13, WINOGRAD_TILE_13x13);
 TW_SAME(BehaviorNote::runtime_compilation, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+
+TW_SAME(operation_statistics, CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+TW_SAME(statistics_mode, CUDNN_ATTR_OPERATION_GENSTATS_MODE);
+TW_SAME(statistics_math_type, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC);
+TW_SAME(statistics_x, CUDNN_ATTR_OPERATION_GENSTATS_XDESC);
+TW_SAME(statistics_sum, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC);
+TW_SAME(statistics_squares, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC);
+TW_SAME(statistics_mode_type, CUDNN_TYPE_GENSTATS_MODE);
+TW_SAME(sum_and_squares, CUDNN_GENSTATS_SUM_SQSUM);
 
 /// Equal but for names: pointers are pointers, enums are int, std::int64_t is int64_t.
 template <class Ours, class Theirs>
