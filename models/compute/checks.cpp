@@ -65,6 +65,29 @@ void Check::not_null(const char* argument, const void* pointer) const {
   if (pointer == nullptr) fail(argument, "a pointer to device memory", "null");
 }
 
+void Check::may_be_rounded(const char* argument, const RoundedInput& operand, DType dtype, std::int64_t rows,
+                           std::int64_t columns) const {
+  if (!operand) return;
+  if (dtype != DType::bf16) fail(argument, "bf16, of which fp8 is made", std::string(to_string(dtype)));
+  if (rows % 16 != 0 || columns % 16 != 0)
+    fail(argument, "rows and columns that are multiples of 16", Dims({rows, columns}).str());
+  const std::int64_t count = Dims{rows, columns}.count(), inverse = 16;  // bytes
+  has(argument, operand.straight, DType::byte, {count});
+  may_have(argument, operand.transposed, DType::byte, {count + inverse});
+  for (const Tensor& tensor : {operand.straight, operand.transposed})
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0)
+      fail(argument, "memory on 16 bytes", "another address");
+  apart(argument, operand.straight, "its transposed elements", operand.transposed);
+}
+
+void Check::has_one(const char* argument, const Tensor& y, DType dtype, const Dims& dims,
+                    const RoundedInput& rounded) const {
+  if (!rounded) return has(argument, y, dtype, dims);
+  if (y) fail(argument, "none where it is rounded", "one");
+  const std::int64_t columns = dims.rank() > 0 ? dims[dims.rank() - 1] : 0;
+  may_be_rounded(argument, rounded, dtype, columns > 0 ? dims.count() / columns : 0, columns);
+}
+
 void require_support(const Device& device, Op op, DType dtype) {
   if (device.supports(op, dtype)) return;
   std::string reason = device.why_unsupported(dtype);

@@ -30,6 +30,11 @@ class Check {
   /// An integer is at least `minimum`.
   void at_least(const char* argument, std::int64_t value, std::int64_t minimum) const;
   void not_null(const char* argument, const void* pointer) const;
+  /// Absent, or as RoundedInput has it for values of this dtype and these extents.
+  void may_be_rounded(const char* argument, const RoundedInput& operand, DType dtype, std::int64_t rows,
+                      std::int64_t columns) const;
+  /// One of the two: `y`, of this dtype and these extents, or in its place `rounded`.
+  void has_one(const char* argument, const Tensor& y, DType dtype, const Dims& dims, const RoundedInput& rounded) const;
   [[noreturn]] void fail(const char* argument, const std::string& wanted, const std::string& given) const;
 
  private:

@@ -54,9 +54,13 @@ DType check_norm_forward(const Check& check, const Args& args) {
     check.apart("y", args.y, "sum", args.sum);
     check.apart("y", args.y, "residual", args.residual);
   }
+  check.may_be_rounded("rounded", args.rounded, type, rows, width);
+  for (const Tensor& tensor : {args.x, args.residual, args.sum})
+    check.apart("rounded", args.rounded.straight, "what is normalised", tensor);
   check.has("gamma", args.gamma, type, {width});
   if constexpr (has_mean<Args>) check.has("beta", args.beta, type, {width});
-  check.has("y", args.y, type, args.x.dims);
+  if (!args.rounded || args.y) check.has("y", args.y, type, args.x.dims);
+  check.apart("rounded", args.rounded.straight, "y", args.y);
   check.apart("y", args.y, "x", args.x);
   if constexpr (has_mean<Args>) check.has("mean", args.mean, DType::float32, {rows});
   check.has("rstd", args.rstd, DType::float32, {rows});
@@ -233,7 +237,8 @@ Dims gated(const Check& check, const Tensor& x) {
 
 DType checked(const Check& check, const SwigluForward& args) {
   const DType type = check.activation("x", args.x, 2);
-  check.has("y", args.y, type, gated(check, args.x));
+  check.has_one("y", args.y, type, gated(check, args.x), args.rounded);
+  check.apart("rounded", args.rounded.straight, "x", args.x);
   check.apart("y", args.y, "x", args.x);
   return type;
 }
@@ -361,7 +366,8 @@ void check_activation(const Check& check, Activation activation) {
 DType checked(const Check& check, const ActivationForward& args) {
   const DType type = check.activation("x", args.x);
   check_activation(check, args.activation);
-  check.has("y", args.y, type, args.x.dims);
+  check.has_one("y", args.y, type, args.x.dims, args.rounded);
+  check.apart("rounded", args.rounded.straight, "x", args.x);
   check.same_or_apart("y", args.y, "x", args.x);
   return type;
 }
@@ -456,11 +462,19 @@ DType checked(const Check& check, const GenerateImages& args) {
   return type;
 }
 
+template <class Args>
+void require_rounding(const Device& device, Op op, const Args& args) {
+  if constexpr (requires { args.rounded; }) {
+    if (args.rounded && !device.rounds_ahead()) Check(op).fail("rounded", "none on this device", "one");
+  }
+}
+
 }  // namespace
 
 #define TW_OPERATOR(op, name, Arguments)                             \
   void Device::name(Stream& stream, const Arguments& args) {         \
     require_support(*this, Op::op, checked(Check(Op::op), args));    \
+    require_rounding(*this, Op::op, args);                           \
     charge(*this, stream, Op::op, [&] { do_##name(stream, args); }); \
   }
 #include "models/compute/operators.def"

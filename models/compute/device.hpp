@@ -151,12 +151,20 @@ class LinearPlan : public WeightPlan {
  public:
   LinearPlan(Device& device, const LinearShape& shape);  // throws Error{usage} for an impossible shape
   const LinearShape& shape() const { return shape_; }
+  /// For the operator that writes x of the next forward(), which takes what this returns as x_rounded; to be called in
+  /// front of that operator, with nothing of this plan in between. `memory` holds the elements until forward() has
+  /// run: at least rows · in_features bytes on 16 bytes, of any dtype; x_for_weights and follows as in LinearForward.
+  /// Absent, so that the operator writes x as it is, where the math is not fp8, the device does not round ahead, or the
+  /// scale has nothing to go by yet.
+  RoundedInput round_ahead(Stream& stream, const Tensor& memory, const Tensor& x_for_weights, bool follows);
   void forward(Stream& stream, const LinearForward& args);
   void backward_input(Stream& stream, const LinearBackwardInput& args);
   void backward_weights(Stream& stream, const LinearBackwardWeights& args);
 
  protected:
   void check_weight(const Tensor& weight) const override;  // T (out, in)
+  /// The scale under which the next x is to be rounded, as it is then; null as of round_ahead().
+  virtual Fp8Scale* do_round_ahead(Stream&, bool /*follows*/) { return nullptr; }
   virtual void do_forward(Stream&, const LinearForward&) = 0;
   virtual void do_backward_input(Stream&, const LinearBackwardInput&) = 0;
   virtual void do_backward_weights(Stream&, const LinearBackwardWeights&) = 0;
@@ -236,6 +244,8 @@ class Device {
   virtual std::string why_no_math(Math math) const {
     return math == Math::standard ? std::string() : std::string("this device has no ") + to_string(math);
   }
+  /// Whether operators take a RoundedInput (LinearPlan::round_ahead).
+  virtual bool rounds_ahead() const { return false; }
   /// Why a network does not train in `precision` here: its storage, then its math; empty where it does. Convolutions
   /// have no fp8: their plans say so.
   std::string why_unsupported(Precision precision) const;

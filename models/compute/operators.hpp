@@ -58,6 +58,20 @@ struct PerAxis {
 /// Linear plans fuse `gelu` (its tanh form); gelu_erf, tanh and relu are operators of their own (ActivationForward).
 enum class Activation : std::uint8_t { none, gelu, gelu_erf, tanh, relu };
 
+struct Fp8Scale;
+
+/// The input x (rows, columns) of a linear layer in fp8 that another operator writes rounded, so that the layer need
+/// not read and round it: LinearPlan::round_ahead() makes it. What is rounded is the value in T (bf16) that would stand
+/// in its place, so that all bits are those of a layer that rounds by itself.
+struct RoundedInput {
+  Tensor straight;            // byte (rows · columns): e4m3, row by row, on 16 bytes
+  Tensor transposed;          // byte (rows · columns + 16): the same column by column, then the inverse of the scale;
+                              // optional, on 16 bytes
+  Fp8Scale* scale = nullptr;  ///< device memory: the layer's
+  bool follows = true;        ///< the greatest magnitude goes to the scale
+  explicit operator bool() const { return scale != nullptr; }
+};
+
 // ---- operators without a plan ----
 struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + position_table[t,:]
   Tensor tokens;                // int32 (batch, seq)
@@ -78,8 +92,9 @@ struct LayerNormForward {       // s = x + residual; y = (s − mean)·rstd·gam
   Tensor sum;                   // T (rows, width): s; required where residual is given, may alias x or residual
   Tensor gamma, beta;           // T (width)
   float epsilon = 1e-5f;
-  Tensor y;                     // T (rows, width)
+  Tensor y;                     // T (rows, width); optional where y is rounded
   Tensor mean, rstd;            // float32 (rows)
+  RoundedInput rounded{};       // optional: y for a linear layer
 };
 struct LayerNormBackward {
   Tensor dy, x;                 // T (rows, width); x is the normalised operator's input (s above)
@@ -97,8 +112,9 @@ struct RmsNormForward {         // s = x + residual; y = s·rstd·gamma, rstd = 
   Tensor sum;                   // T (rows, width): s; required where residual is given, may alias x or residual
   Tensor gamma;                 // T (width)
   float epsilon = 1e-5f;
-  Tensor y;                     // T (rows, width)
+  Tensor y;                     // T (rows, width); optional where y is rounded
   Tensor rstd;                  // float32 (rows)
+  RoundedInput rounded{};       // optional: y for a linear layer
 };
 struct RmsNormBackward {
   Tensor dy, x;                 // T (rows, width); x is the normalised operator's input (s above)
@@ -178,7 +194,8 @@ struct Rotary {                 // rotary positions (arXiv 2104.09864), rotate-h
 };
 struct SwigluForward {          // y = silu(gate)·up (arXiv 2002.05202)
   Tensor x;                     // T (rows, 2·hidden): gate | up
-  Tensor y;                     // T (rows, hidden)
+  Tensor y;                     // T (rows, hidden); absent where y is rounded
+  RoundedInput rounded{};       // optional, in place of y
 };
 struct SwigluBackward {
   Tensor x;                     // T (rows, 2·hidden): gate | up
@@ -250,8 +267,9 @@ struct BiasBackward {           // d_bias[c] = Σ dy[.., c]
   bool accumulate = false;      ///< d_bias: += instead of =
 };
 struct ActivationForward {      // y = act(x)
-  Tensor x, y;                  // T, equal extents; y may alias x
+  Tensor x, y;                  // T, equal extents; y may alias x, and is absent where it is rounded
   Activation activation = Activation::none;  ///< gelu_erf, tanh or relu
+  RoundedInput rounded{};       // optional, in place of y: of x (rows, columns)
 };
 struct ActivationBackward {     // dx = dy ⊙ act'(x)
   Tensor dy, x, dx;             // T, equal extents; x as in forward, of relu also its y; dx may alias dy
@@ -335,14 +353,17 @@ struct LinearShape {            // y = act(x·Wᵀ + b) [+ residual]
   Dims left_of(std::int64_t features) const { return math == Math::fp8 ? Dims{rows * features + 16} : Dims{}; }
 };
 struct LinearForward {
-  Tensor x;                     // T (rows, in)
+  Tensor x;                     // T (rows, in); absent where x is rounded
   Tensor bias;                  // T (out); optional
   Tensor residual;              // T (rows, out); optional, not with an activation; may alias y
   Tensor pre_activation;        // T (rows, out): x·Wᵀ + b; exactly with an activation (saved for backward)
-  Tensor y;                     // T (rows, out)
+  Tensor y;                     // T (rows, out); absent where y is rounded
   bool follows = true;          // fp8: false: rounds x under the last scale, or its own where there is none, and leaves
                                 // no trace in the scales to come (evaluation, recomputed forward)
-  Tensor x_for_weights{};       // byte, shape.x_for_weights(); fp8 alone, optional: for backward_weights
+  Tensor x_for_weights{};       // byte, shape.x_for_weights(); fp8 alone, optional: for backward_weights. Absent where
+                                // x is rounded: that has it
+  RoundedInput x_rounded{};     // fp8 alone, optional, in place of x: of this plan's round_ahead()
+  RoundedInput y_rounded{};     // fp8 with an activation alone, optional, in place of y: for the next linear layer
 };
 struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given
   Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already);

@@ -85,10 +85,26 @@ void LinearPlan::check_weight(const Tensor& weight) const {
   Check(Op::linear_forward).has("weight", weight, shape_.dtype, {shape_.out_features, shape_.in_features});
 }
 
+RoundedInput LinearPlan::round_ahead(Stream& stream, const Tensor& memory, const Tensor& x_for_weights, bool follows) {
+  if (shape_.math != Math::fp8 || !device().rounds_ahead()) return {};
+  const Check check(Op::linear_forward);
+  const std::int64_t count = Dims{shape_.rows, shape_.in_features}.count();
+  check.at_least("bytes of the memory for x", static_cast<std::int64_t>(memory.bytes()), count);
+  check_left(check, "x_for_weights", x_for_weights, shape_.x_for_weights());
+  RoundedInput x{{memory.data, DType::byte, {count}}, x_for_weights};
+  x.follows = follows;
+  charge(device(), stream, Op::linear_forward, [&] { x.scale = do_round_ahead(stream, follows); });
+  if (!x) return {};
+  check.may_be_rounded("x", x, shape_.dtype, shape_.rows, shape_.in_features);
+  return x;
+}
+
 void LinearPlan::forward(Stream& stream, const LinearForward& args) {
   const Check check(Op::linear_forward);
   const Dims in{shape_.rows, shape_.in_features}, out{shape_.rows, shape_.out_features};
-  check.has("x", args.x, shape_.dtype, in);
+  if (shape_.math != Math::fp8 && (args.x_rounded || args.y_rounded))
+    check.fail("x_rounded, y_rounded", "none but in fp8", "one");
+  check.has_one("x", args.x, shape_.dtype, in, args.x_rounded);
   check.may_have("bias", args.bias, shape_.dtype, {shape_.out_features});
   check.may_have("residual", args.residual, shape_.dtype, out);
   if (shape_.activation != Activation::none) {
@@ -98,10 +114,14 @@ void LinearPlan::forward(Stream& stream, const LinearForward& args) {
   } else if (args.pre_activation) {
     check.fail("pre_activation", "none without an activation (it would equal y)", "one");
   }
-  check.has("y", args.y, shape_.dtype, out);
+  check.has_one("y", args.y, shape_.dtype, out, args.y_rounded);
+  if (args.y_rounded && shape_.activation == Activation::none) check.fail("y_rounded", "an activation", "none");
   check.apart("y", args.y, "x", args.x);
+  check.apart("y", args.y, "x", args.x_rounded.straight);
+  check.apart("y", args.y_rounded.straight, "pre_activation", args.pre_activation);
   check.same_or_apart("y", args.y, "residual", args.residual);
   check_left(check, "x_for_weights", args.x_for_weights, shape_.x_for_weights());
+  if (args.x_rounded && args.x_for_weights) check.fail("x_for_weights", "none where x is rounded", "one");
   check_ready(Op::linear_forward);
   charge(device(), stream, Op::linear_forward, [&] { do_forward(stream, args); });
 }

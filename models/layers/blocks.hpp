@@ -56,12 +56,25 @@ inline ActivationSpec saved_input(const std::string& name, const LinearShape& la
 inline void save_rounded(std::vector<ActivationSpec>& saved, const std::string& name, const LinearShape& layer) {
   if (layer.math == Math::fp8) saved.push_back(saved_input(name, layer));
 }
-/// Where forward writes an input that is saved as saved_input(): there or, in fp8, to `scratch`.
-inline Tensor input_of(const Tensor& saved, const Tensor& scratch) {
-  return saved.dtype == DType::byte ? scratch : saved;
-}
 /// What forward leaves: `saved` in fp8, else nothing.
 inline Tensor left_of(const Tensor& saved) { return saved.dtype == DType::byte ? saved : Tensor{}; }
+/// The input of a linear layer: y as it is, or rounded by the operator that writes it (LinearPlan::round_ahead). Where
+/// others read y too, the operator may write both.
+struct LinearInput {
+  Tensor y{};
+  RoundedInput rounded{};
+  Tensor left{};  ///< as forward takes it: absent where y is rounded
+  /// As forward takes it.
+  Tensor x() const { return rounded ? Tensor{} : y; }
+};
+/// Where an operator writes an input that is saved as saved_input(): there or, in fp8, to `scratch`, which is as large
+/// as y. In front of that operator.
+inline LinearInput input_of(BlockRun& run, LinearPlan& plan, const Tensor& saved, const Tensor& scratch) {
+  const Tensor left = left_of(saved);
+  if (const RoundedInput rounded = plan.round_ahead(run.stream, scratch, left, run.update_statistics))
+    return {.rounded = rounded};
+  return {.y = left ? scratch : saved, .left = left};
+}
 /// Scratch behind all other of a block, for the greatest of these layers' gradients. Nothing but in fp8.
 inline void add_rounded_gradient(std::vector<ActivationSpec>& scratch, const std::vector<LinearShape>& layers) {
   std::int64_t most = 0;

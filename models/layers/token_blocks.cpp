@@ -16,12 +16,13 @@ std::shared_ptr<LinearPlan> Weights::linear(const LinearShape& shape, int index)
   return plan;
 }
 
-void Weights::norm_forward(BlockRun& run, const Tensor& x, int index, float epsilon, const Tensor& y,
+void Weights::norm_forward(BlockRun& run, const Tensor& x, int index, float epsilon, const LinearInput& y,
                            const Tensor& mean, const Tensor& rstd) const {
   if (mean)
-    device->layer_norm_forward(run.stream, {x, {}, {}, weight(index), weight(index + 1), epsilon, y, mean, rstd});
+    device->layer_norm_forward(run.stream,
+                               {x, {}, {}, weight(index), weight(index + 1), epsilon, y.y, mean, rstd, y.rounded});
   else
-    device->rms_norm_forward(run.stream, {x, {}, {}, weight(index), epsilon, y, rstd});
+    device->rms_norm_forward(run.stream, {x, {}, {}, weight(index), epsilon, y.y, rstd, y.rounded});
 }
 
 void Weights::norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean,
@@ -104,7 +105,7 @@ class TokenHead final : public Block {
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }
   void forward(BlockRun& run, Tensor x, Tensor) override {
-    own_.norm_forward(run, x, 0, options_.epsilon, run.saved[0], mean(run), run.saved[1]);
+    own_.norm_forward(run, x, 0, options_.epsilon, {run.saved[0]}, mean(run), run.saved[1]);
     if (!run.backward_follows) classify(run);
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor, Tensor dx) override {

@@ -32,7 +32,7 @@ struct Weights {
   const Tensor& gradient(int index) const { return parameter[static_cast<std::size_t>(index)].gradient; }
   std::shared_ptr<LinearPlan> linear(const LinearShape& shape, int index) const;
   /// Layer norm, whose bias is behind its weight; without a mean RMS norm, which has no bias.
-  void norm_forward(BlockRun& run, const Tensor& x, int index, float epsilon, const Tensor& y, const Tensor& mean,
+  void norm_forward(BlockRun& run, const Tensor& x, int index, float epsilon, const LinearInput& y, const Tensor& mean,
                     const Tensor& rstd) const;
   /// `by_pass`: the gradient past the norm, which is added; may be absent.
   void norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean,

@@ -36,6 +36,8 @@ std::string shape_of(const ClassifierShape& s) {
 /// What an operator writes first, which is how large it is.
 template <class Arguments>
 std::string extents(const Arguments& a) {
+  if constexpr (requires { a.rounded; })
+    if (a.rounded && !a.y) return Dims{a.x.dims[0], a.rounded.straight.count() / a.x.dims[0]}.str();
   if constexpr (requires { a.d_token_table; })
     return a.dy.dims.str();
   else if constexpr (requires {
@@ -114,6 +116,11 @@ class CountingLinear final : public Counting<LinearPlan, LinearShape> {
   using Counting::Counting;
 
  protected:
+  /// As in a step that is not the first; nobody may read or write there. Of extents that no device takes, nothing.
+  Fp8Scale* do_round_ahead(Stream&, bool) override {
+    const bool fits = shape().rows % 16 == 0 && shape().in_features % 16 == 0;
+    return fits ? reinterpret_cast<Fp8Scale*>(std::size_t{256}) : nullptr;
+  }
   void do_refresh(Stream&) override {
     if (shape().math == Math::fp8) count(Op::refresh, rounded_weight(weight()));
   }
@@ -166,6 +173,7 @@ class CountingDevice final : public Device {
   using Device::why_unsupported;
   std::string why_unsupported(DType) const override { return {}; }
   std::string why_no_math(Math) const override { return {}; }
+  bool rounds_ahead() const override { return true; }
 
   /// Addresses that nobody may read or write.
   void* allocate(std::size_t bytes) override {

@@ -35,7 +35,8 @@ struct LedgerStep {
 /// Bytes are the least that an operator moves between the device's memory and its processors: each operand once for
 /// each pass over it that the operator's result needs. Batch norm passes twice over its input. The classifier writes
 /// its logits, replaces them by their gradient and reads that for each of its two gradients. fp8 rounds each operand
-/// once into both layouts, x in forward and dy in backward_weights. Of tables, only the rows that are looked up count.
+/// once into both layouts: x in the operator that makes it or else in forward, dy in backward_weights. Of tables, only
+/// the rows that are looked up count.
 /// Workspaces, and what a device does in several kernels where one would do, come on top.
 ///
 /// Throws Error{usage} for sizes that the network cannot have.

@@ -18,6 +18,8 @@ double rows_bytes(const Tensor& table, std::int64_t rows) {
 Traffic rounded(const Tensor& tensor, const Tensor& left) {
   return {bytes(tensor), number(tensor.count()) + bytes(left), 0};
 }
+/// The same written by the operator that makes it.
+Traffic ahead(const RoundedInput& operand) { return moved({}, {operand.straight, operand.transposed}); }
 /// An operand of a product, in fp8 one byte an element.
 double operand(const Tensor& tensor, Math math) { return math == Math::fp8 ? number(tensor.count()) : bytes(tensor); }
 
@@ -54,10 +56,10 @@ Traffic gradients(std::initializer_list<Tensor> of_parameters, bool accumulate) 
 // ---- products ----
 
 Traffic traffic(const LinearShape& s, const LinearForward& a, const Tensor& weight) {
-  Traffic all = moved({a.bias, a.residual}, {a.pre_activation, a.y});
-  all.read += operand(a.x, s.math) + operand(weight, s.math);
+  Traffic all = moved({a.bias, a.residual}, {a.pre_activation, a.y}) + ahead(a.y_rounded);
+  all.read += (a.x_rounded ? bytes(a.x_rounded.straight) : operand(a.x, s.math)) + operand(weight, s.math);
   all.flops = flops(s);
-  return s.math == Math::fp8 ? all + rounded(a.x, a.x_for_weights) : all;
+  return s.math == Math::fp8 && !a.x_rounded ? all + rounded(a.x, a.x_for_weights) : all;
 }
 Traffic traffic(const LinearShape& s, const LinearBackwardInput& a, const Tensor& weight) {
   Traffic all = moved({a.input_pre_activation}, {a.dx});
@@ -138,13 +140,15 @@ Traffic traffic(const MeanSquaredError& a) { return moved({a.predictions, a.targ
 Traffic traffic(const AddBias& a) { return moved({a.x, a.bias}, {a.y}); }
 Traffic traffic(const BiasBackward& a) { return moved({a.dy}, {}) + gradients({a.d_bias}, a.accumulate); }
 Traffic traffic(const LayerNormForward& a) {
-  return norm_forward({a.x, a.gamma, a.beta}, a.sum, a.residual, {a.y, a.mean, a.rstd});
+  return norm_forward({a.x, a.gamma, a.beta}, a.sum, a.residual, {a.y, a.mean, a.rstd}) + ahead(a.rounded);
 }
 Traffic traffic(const LayerNormBackward& a) {
   return moved({a.dy, a.x, a.gamma, a.mean, a.rstd, a.d_residual}, {a.dx}) +
          gradients({a.d_gamma, a.d_beta}, a.accumulate);
 }
-Traffic traffic(const RmsNormForward& a) { return norm_forward({a.x, a.gamma}, a.sum, a.residual, {a.y, a.rstd}); }
+Traffic traffic(const RmsNormForward& a) {
+  return norm_forward({a.x, a.gamma}, a.sum, a.residual, {a.y, a.rstd}) + ahead(a.rounded);
+}
 Traffic traffic(const RmsNormBackward& a) {
   return moved({a.dy, a.x, a.gamma, a.rstd, a.d_residual}, {a.dx}) + gradients({a.d_gamma}, a.accumulate);
 }
@@ -171,11 +175,11 @@ Traffic traffic(const CopyChannels& a) {
   const double copied = bytes(a.x) * number(a.count) / number(a.x.dims[a.x.dims.rank() - 1]);
   return {copied, copied, 0};
 }
-Traffic traffic(const SwigluForward& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const SwigluForward& a) { return moved({a.x}, {a.y}) + ahead(a.rounded); }
 Traffic traffic(const SwigluBackward& a) { return moved({a.x, a.dy}, {a.dx}); }
 Traffic traffic(const GatherRows& a) { return moved({a.indices, a.y}, {a.y}); }
 Traffic traffic(const ScatterRows& a) { return moved({a.indices, a.dy}, {a.dx}); }
-Traffic traffic(const ActivationForward& a) { return moved({a.x}, {a.y}); }
+Traffic traffic(const ActivationForward& a) { return moved({a.x}, {a.y}) + ahead(a.rounded); }
 Traffic traffic(const ActivationBackward& a) { return moved({a.dy, a.x}, {a.dx}); }
 Traffic traffic(const Add& a) { return moved({a.a, a.b}, {a.y}); }
 Traffic traffic(const Cast& a) { return moved({a.x}, {a.y}); }

@@ -198,6 +198,7 @@ class CudaDevice final : public Device {
     if (const std::string why = context_->why_no_blas(); !why.empty()) return "products need cuBLASLt: " + why;
     return {};
   }
+  bool rounds_ahead() const override { return true; }
   std::string why_no_math(Math math) const override {
     if (math == Math::tf32 && context_->architecture() < 80) return needs("tf32 products", 80);
     if (math == Math::bf16) return "this device multiplies float32 in tf32 instead";

@@ -1,7 +1,9 @@
 // Linear layers in fp8: bf16 tensors are rounded to e4m3 (gradients to e5m2) under scales that follow the greatest
 // magnitudes of the last calls (delayed scaling, arXiv 2209.05433 §4). The library wants both operands with the summed
 // dimension in rows, hence the transposed copies: one kernel writes both layouts, of which the caller keeps the one
-// that a later product takes. Sums, biases and results are as in bf16.
+// that a later product takes. Because the scale is known before the operand, the operator that makes x can be that
+// kernel (round_ahead), all but the first time. GELU is such an operator, hence a kernel of our own in any case: so a
+// forward that is recomputed gives the same bits. Sums, biases and results are as in bf16.
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
@@ -19,22 +21,33 @@ class Fp8Linear final : public FusedLinear {
     context.use();
     TW_CUDA(cudaMemset(scales_.data(), 0, scales_.bytes()));
     TW_CUDA(cudaStreamSynchronize(nullptr));  // streams of the device do not wait for the default one
-    keep(LinearPass::forward,
-         {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, forward_epilogue(true), forward_epilogue(false)});
+    keep(LinearPass::forward, {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS});
     keep(LinearPass::backward_input, {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU});
     keep(LinearPass::backward_weights, {CUBLASLT_EPILOGUE_DEFAULT});
     keep_plain();
     context.reserve(lay_out(nullptr).bytes);
+    TW_CUDA(find_rounding_images());
   }
 
   std::size_t bytes() const override { return weights_.bytes() + scales_.bytes(); }
   std::string description() const override {
     std::string text = "cuBLASLt in e4m3 and e5m2, scales from 16 calls";
     for (const Kept& kept : products_) text += "; " + done_by(kept);
+    if (shape().activation == Activation::gelu)
+      text += rounds_result_ ? "; own GELU, which rounds for the next layer" : "; own GELU";
+    if (rounds_ahead_) text += "; input rounded by the operator in front";
     return text;
   }
 
  protected:
+  Fp8Scale* do_round_ahead(Stream& on, bool follows) override {
+    if (!has_history(Role::x)) return nullptr;
+    rounds_ahead_ = true;
+    Fp8Scale* const used = scale(Role::x);
+    if (follows) fp8_next_scale(begin(on), false, used);
+    return used;
+  }
+
   void do_refresh(Stream& on) override {
     const cudaStream_t stream = begin(on);
     round(stream, Role::weight, weight(), shape().out_features, shape().in_features, weights_.data(),
@@ -45,20 +58,30 @@ class Fp8Linear final : public FusedLinear {
     const cudaStream_t stream = begin(on);
     const LinearShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
-    const Fp8Scale* const x_scale = round(stream, Role::x, args.x, s.rows, s.in_features, space.rounded,
-                                          args.x_for_weights.data, inverse_of(args.x_for_weights), args.follows);
-    const bool aligned =
-        alignment_of({args.y.data, args.bias.data, args.residual.data, args.pre_activation.data}, DType::bf16) == 16;
-    run(stream, LinearPass::forward, forward_epilogue(args.bias.data != nullptr), 16, aligned, space.library,
-        {.a = space.rounded,
-         .b = weights_.data(),
-         .c = args.residual.data,
-         .d = args.y.data,
-         .beta = args.residual ? 1.0f : 0.0f,
-         .bias = args.bias.data,
-         .aux = args.pre_activation.data,
-         .a_scale = &x_scale->inverse,
-         .b_scale = &scale(Role::weight)->inverse});
+    if (args.x_rounded && args.x_rounded.scale != scale(Role::x))
+      throw Error(Failure::usage, "linear layer in fp8: x_rounded: wanted what this plan's round_ahead() has made");
+    const Fp8Scale* const x_scale = args.x_rounded
+                                        ? args.x_rounded.scale
+                                        : round(stream, Role::x, args.x, s.rows, s.in_features, space.rounded,
+                                                args.x_for_weights.data, inverse_of(args.x_for_weights), args.follows);
+    const bool has_gelu = s.activation == Activation::gelu;
+    const ProductArguments product{.a = args.x_rounded ? args.x_rounded.straight.data : space.rounded,
+                                   .b = weights_.data(),
+                                   .c = args.residual.data,
+                                   .d = has_gelu ? args.pre_activation.data : args.y.data,
+                                   .beta = args.residual ? 1.0f : 0.0f,
+                                   .bias = args.bias.data,
+                                   .a_scale = &x_scale->inverse,
+                                   .b_scale = &scale(Role::weight)->inverse};
+    const bool aligned = alignment_of({product.d, args.bias.data, args.residual.data}, DType::bf16) == 16;
+    run(stream, LinearPass::forward, args.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, 16, aligned,
+        space.library, product);
+    if (args.y_rounded) {
+      rounds_result_ = true;
+      gelu_rounded(stream, args.pre_activation.as<bf16>(), s.rows, s.out_features, args.y_rounded);
+    } else if (has_gelu) {
+      gelu_forward(stream, DType::bf16, args.pre_activation.data, args.y.data, args.y.count());
+    }
   }
 
   void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
@@ -113,6 +136,7 @@ class Fp8Linear final : public FusedLinear {
   static float* inverse_of(const Tensor& left) {
     return left ? left.slice(left.count() - 16, {16}).as<float>() : nullptr;
   }
+  bool& has_history(Role role) { return has_history_[static_cast<std::size_t>(role)]; }
   Fp8Scale* scale(Role role) const { return static_cast<Fp8Scale*>(scales_.data()) + static_cast<std::size_t>(role); }
 
   Space lay_out(void* base) const {
@@ -132,7 +156,7 @@ class Fp8Linear final : public FusedLinear {
   Fp8Scale* round(cudaStream_t stream, Role role, const Tensor& x, Index rows, Index columns, void* straight,
                   void* turned, float* inverse = nullptr, bool follows = true) {
     const bool gradient = role == Role::dy;
-    bool& known = has_history_[static_cast<std::size_t>(role)];
+    bool& known = has_history(role);
     Fp8Scale* const used = scale(follows || known ? role : Role::aside);
     if (!known) {
       if (!follows) TW_CUDA(cudaMemsetAsync(used, 0, sizeof *used, stream));
@@ -156,6 +180,7 @@ class Fp8Linear final : public FusedLinear {
   Buffer weights_;  // e4m3 (out, in), then (in, out)
   Buffer scales_;   // Fp8Scale for each Role
   std::array<bool, scale_count> has_history_{};
+  bool rounds_ahead_ = false, rounds_result_ = false;  // so far
 };
 
 }  // namespace

@@ -160,18 +160,22 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    const Tensor gelu = input_of(s.gelu, run.scratch[0].slice(0, s.intermediate.dims)),
-                 norm = input_of(s.norm_1, run.scratch[1]), attention = sizes_.flat(s.attention);
+    const Tensor wide = run.scratch[0].slice(0, s.intermediate.dims), attention = sizes_.flat(s.attention),
+                 norm = left_of(s.norm_1) ? run.scratch[1] : s.norm_1;
     qkv_->forward(run.stream, {x, own_.weight(qkv + 1), {}, {}, sizes_.flat(s.qkv), follows, left_of(s.qkv_input(x))});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
     projection_->forward(
         run.stream,
         {attention, own_.weight(attention_out + 1), x, {}, s.sum_1, follows, left_of(s.projection_input(attention))});
-    own_.norm_forward(run, s.sum_1, norm_1, norm_epsilon, norm, s.mean_1, s.rstd_1);
-    up_->forward(run.stream, {norm, own_.weight(mlp_up + 1), {}, {}, s.intermediate, follows, left_of(s.norm_1)});
-    own_.device->activation_forward(run.stream, {s.intermediate, gelu, Activation::gelu_erf});
-    down_->forward(run.stream, {gelu, own_.weight(mlp_down + 1), norm, {}, s.sum_2, follows, left_of(s.gelu)});
-    own_.norm_forward(run, s.sum_2, norm_2, norm_epsilon, y, s.mean_2, s.rstd_2);
+    LinearInput n1 = input_of(run, *up_, s.norm_1, run.scratch[2]);
+    n1.y = norm;  // the residual sum reads it too
+    own_.norm_forward(run, s.sum_1, norm_1, norm_epsilon, n1, s.mean_1, s.rstd_1);
+    up_->forward(run.stream, {n1.x(), own_.weight(mlp_up + 1), {}, {}, s.intermediate, follows, n1.left, n1.rounded});
+    const LinearInput gelu = input_of(run, *down_, s.gelu, wide);
+    own_.device->activation_forward(run.stream, {s.intermediate, gelu.y, Activation::gelu_erf, gelu.rounded});
+    down_->forward(run.stream,
+                   {gelu.x(), own_.weight(mlp_down + 1), norm, {}, s.sum_2, follows, gelu.left, gelu.rounded});
+    own_.norm_forward(run, s.sum_2, norm_2, norm_epsilon, {y}, s.mean_2, s.rstd_2);
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
@@ -295,7 +299,7 @@ class Heads final : public Block {
     device.gather_rows(run.stream, {x, rows(run), s.gathered});
     transform_->forward(run.stream, {masked_of(s.gathered), own_.weight(transform + 1), {}, {}, s.dense, follows});
     device.activation_forward(run.stream, {s.dense, s.gelu, Activation::gelu_erf});
-    own_.norm_forward(run, s.gelu, norm, norm_epsilon, s.norm, s.mean, s.rstd);
+    own_.norm_forward(run, s.gelu, norm, norm_epsilon, {s.norm}, s.mean, s.rstd);
     pooler_->forward(run.stream, {first_of(s.gathered), own_.weight(pooler + 1), {}, {}, s.pooler, follows});
     device.activation_forward(run.stream, {s.pooler, s.pooled, Activation::tanh});
     if (!run.backward_follows) classify(run, s);

@@ -96,15 +96,17 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    const Tensor gelu = input_of(s.gelu, run.scratch[0]), norm_1 = input_of(s.ln_1, run.scratch[1]),
-                 norm_2 = input_of(s.ln_2, run.scratch[1]), attention = sizes_.flat(s.attention);
-    own_.norm_forward(run, x, ln_1, norm_epsilon, norm_1, s.mean_1, s.rstd_1);
-    qkv_->forward(run.stream, {norm_1, bias(c_attn), {}, {}, sizes_.flat(s.qkv), follows, left_of(s.ln_1)});
+    const Tensor wide = run.scratch[0], narrow = run.scratch[1], attention = sizes_.flat(s.attention);
+    const LinearInput n1 = input_of(run, *qkv_, s.ln_1, narrow);
+    own_.norm_forward(run, x, ln_1, norm_epsilon, n1, s.mean_1, s.rstd_1);
+    qkv_->forward(run.stream, {n1.x(), bias(c_attn), {}, {}, sizes_.flat(s.qkv), follows, n1.left, n1.rounded});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
     projection_->forward(run.stream, {attention, bias(c_proj), x, {}, s.sum, follows, left_of(s.projection_input)});
-    own_.norm_forward(run, s.sum, ln_2, norm_epsilon, norm_2, s.mean_2, s.rstd_2);
-    fc_->forward(run.stream, {norm_2, bias(c_fc), {}, s.c_fc, gelu, follows, left_of(s.ln_2)});
-    mlp_projection_->forward(run.stream, {gelu, bias(mlp_c_proj), s.sum, {}, y, follows, left_of(s.gelu)});
+    const LinearInput n2 = input_of(run, *fc_, s.ln_2, narrow);
+    own_.norm_forward(run, s.sum, ln_2, norm_epsilon, n2, s.mean_2, s.rstd_2);
+    const LinearInput gelu = input_of(run, *mlp_projection_, s.gelu, wide);
+    fc_->forward(run.stream, {n2.x(), bias(c_fc), {}, s.c_fc, gelu.y, follows, n2.left, n2.rounded, gelu.rounded});
+    mlp_projection_->forward(run.stream, {gelu.x(), bias(mlp_c_proj), s.sum, {}, y, follows, gelu.left, gelu.rounded});
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {

@@ -122,17 +122,19 @@ class TransformerBlock final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s = saved_of(run);
     const bool follows = run.update_statistics;
-    const Tensor gated = input_of(s.gated, run.scratch[1]), norm_1 = input_of(s.input_norm, run.scratch[2]),
-                 norm_2 = input_of(s.mlp_norm, run.scratch[2]), attention = sizes_.flat(s.attention);
-    own_.norm_forward(run, x, input_norm, norm_epsilon, norm_1, no_mean, s.input_rstd);
-    qkv_->forward(run.stream, {norm_1, {}, {}, {}, sizes_.flat(s.qkv), follows, left_of(s.input_norm)});
+    const Tensor d_gated = run.scratch[1], narrow = run.scratch[2], attention = sizes_.flat(s.attention);
+    const LinearInput n1 = input_of(run, *qkv_, s.input_norm, narrow);
+    own_.norm_forward(run, x, input_norm, norm_epsilon, n1, no_mean, s.input_rstd);
+    qkv_->forward(run.stream, {n1.x(), {}, {}, {}, sizes_.flat(s.qkv), follows, n1.left, n1.rounded});
     own_.device->rotary(run.stream, {s.qkv, table_, rotated(), false});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
     projection_->forward(run.stream, {attention, {}, x, {}, s.sum, follows, left_of(s.projection_input)});
-    own_.norm_forward(run, s.sum, mlp_norm, norm_epsilon, norm_2, no_mean, s.mlp_rstd);
-    gate_up_->forward(run.stream, {norm_2, {}, {}, {}, s.gate_up, follows, left_of(s.mlp_norm)});
-    own_.device->swiglu_forward(run.stream, {s.gate_up, gated});
-    down_->forward(run.stream, {gated, {}, s.sum, {}, y, follows, left_of(s.gated)});
+    const LinearInput n2 = input_of(run, *gate_up_, s.mlp_norm, narrow);
+    own_.norm_forward(run, s.sum, mlp_norm, norm_epsilon, n2, no_mean, s.mlp_rstd);
+    gate_up_->forward(run.stream, {n2.x(), {}, {}, {}, s.gate_up, follows, n2.left, n2.rounded});
+    const LinearInput gated = input_of(run, *down_, s.gated, d_gated);
+    own_.device->swiglu_forward(run.stream, {s.gate_up, gated.y, gated.rounded});
+    down_->forward(run.stream, {gated.x(), {}, s.sum, {}, y, follows, gated.left, gated.rounded});
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {

@@ -353,7 +353,7 @@ TEST(Simt, ImpossibleLaunchesAreRefused) {
   }
   expect_names(error_of([] { launch<divergent_kernel>(0, 32, 0, nullptr); }), {"grid"});
   expect_names(error_of([] { launch<divergent_kernel>(dim3(1, 65536), 32, 0, nullptr); }), {"grid"});
-  expect_names(error_of([] { launch<shared_store_kernel>(1, 32, 49153, nullptr, 0); }), {"shared memory"});
+  expect_names(error_of([] { launch<shared_store_kernel>(1, 32, 101377, nullptr, 0); }), {"shared memory"});
 }
 
 TEST(Simt, ALaunchBeyondTheKernelsRowIsRefused) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "models/compute/fp8.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/simt/simt.hpp"
 
@@ -82,6 +85,46 @@ TEST_P(TrafficTest, OfNorms) {
           .x = in(rows, 1), .gamma = in({136}, 3), .y = out("rms", rows), .rstd = float_out("rms_rstd", {7})},
       7 * 136 * element() + passes, statistics,
       [&](const RmsNormForward& a) { device().rms_norm_forward(stream(), a); });
+}
+
+// What a linear layer in fp8 takes: two bytes an element in place of two for y, and none is read again.
+TEST_P(TrafficTest, OfRoundedInputs) {
+  if (dtype() != DType::bf16) return;  // the one dtype that is stored beside fp8
+  const Dims s{48, 144};
+  const auto on_16_bytes = [&](std::int64_t bytes) {
+    const Tensor memory = lab().left({bytes + 16});
+    const auto ahead = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(memory.data) % 16);
+    return memory.slice(ahead, {bytes});
+  };
+  Fp8Scale start;
+  start.scale = 8, start.inverse = 1.0f / 8;
+  const Tensor scale = on_16_bytes(sizeof start);
+  std::memcpy(scale.data, &start, sizeof start);
+  const RoundedInput rounded{on_16_bytes(s.count()), on_16_bytes(s.count() + 16), scale.as<Fp8Scale>()};
+  const double inverse = 16, written = static_cast<double>(2 * s.count()) + inverse;
+  const ActivationForward activation{.x = in(s, 1), .activation = Activation::gelu_erf, .rounded = rounded};
+  EXPECT_EQ(traffic(activation).written, written);
+  expect_bytes(activation, 0, inverse, [&](const ActivationForward& a) { device().activation_forward(stream(), a); });
+  const SwigluForward swiglu{.x = in({48, 288}, 1), .rounded = rounded};
+  EXPECT_EQ(traffic(swiglu).written, written);
+  expect_bytes(swiglu, 0, inverse, [&](const SwigluForward& a) { device().swiglu_forward(stream(), a); });
+  // Four warps in each of two blocks load the columns' parameters. Where rows are not aligned, each row does, and x is
+  // read for the mean, the variance and y.
+  const bool wide = GetParam().device != "misaligned";
+  const double element_bytes = static_cast<double>(s.count()) * element(), statistics = 2 * 48 * 4;
+  const LayerNormForward layer{.x = in(s, 1),
+                               .gamma = in({144}, 2),
+                               .beta = in({144}, 3),
+                               .mean = float_out("mean", {48}),
+                               .rstd = float_out("rstd", {48}),
+                               .rounded = rounded};
+  EXPECT_EQ(traffic(layer).written, written + statistics);
+  expect_bytes(layer, wide ? 8 * 2 * 144 * element() : 4 * element_bytes, inverse + statistics,
+               [&](const LayerNormForward& a) { device().layer_norm_forward(stream(), a); });
+  const RmsNormForward rms{
+      .x = in(s, 1), .gamma = in({144}, 2), .rstd = float_out("rms_rstd", {48}), .rounded = rounded};
+  expect_bytes(rms, wide ? 8 * 144 * element() : 2 * element_bytes, inverse + statistics,
+               [&](const RmsNormForward& a) { device().rms_norm_forward(stream(), a); });
 }
 
 TEST_P(TrafficTest, OfBatchNorm) {

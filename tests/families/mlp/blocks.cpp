@@ -44,10 +44,12 @@ class MlpBlock final : public Block {
   std::vector<NamedPlan> plans() const override { return {{"linear", up_}, {"linear", down_}}; }
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const bool follows = run.update_statistics;
-    const Tensor gelu = input_of(run.saved[1], run.scratch[0]);
-    up_->forward(run.stream, {flat(run, x), own_[1].weight, {}, run.saved[0], gelu, follows, left_of(input(run, x))});
+    const LinearInput gelu = input_of(run, *down_, run.saved[1], run.scratch[0]);
+    up_->forward(
+        run.stream,
+        {flat(run, x), own_[1].weight, {}, run.saved[0], gelu.y, follows, left_of(input(run, x)), {}, gelu.rounded});
     down_->forward(run.stream,
-                   {gelu, own_[3].weight, {}, {}, y.reshaped({batch_, width_}), follows, left_of(run.saved[1])});
+                   {gelu.x(), own_[3].weight, {}, {}, y.reshaped({batch_, width_}), follows, gelu.left, gelu.rounded});
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Tensor d_y = dy.reshaped({batch_, width_}), &d_hidden = run.scratch[0];

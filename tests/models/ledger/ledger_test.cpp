@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/families/gpt2/description.hpp"
 #include "models/ledger/traffic.hpp"
 
 namespace tw::test {
@@ -76,8 +77,8 @@ TEST(Ledger, PlannedShapesAreThoseOfTheBlocks) {
   EXPECT_FALSE(planned_shapes({find_network("resnet-tiny"), Precision::tf32, 2, 0, 1}).convolution.empty());
 }
 
-// Of the bottlenecks' 16 sums of two gradients all but the first one's, in front of which is the max pool, are part of a
-// batch norm; and no batch norm without a residual reads what its ReLU wrote.
+// Of the bottlenecks' 16 sums of two gradients all but the first one's, in front of which is the max pool, are part of
+// a batch norm; and no batch norm without a residual reads what its ReLU wrote.
 TEST(Ledger, BatchNormsOfAResidualNetworkTakeItsSumsAndMasksWithThem) {
   const auto rows = ledger({find_network("resnet-50"), Precision::bf16, 2, 0, 1});
   const double element = 2 * 2;  // bytes in two images
@@ -89,14 +90,33 @@ TEST(Ledger, BatchNormsOfAResidualNetworkTakeItsSumsAndMasksWithThem) {
   double second = 0;                          // of gradients in two parts
   for (const auto& [blocks, size, width] : {std::tuple(3, 56, 64), {4, 28, 128}, {6, 14, 256}, {3, 7, 512}}) {
     const double pixels = size * size, narrow = pixels * width, out = 4 * narrow;
-    plain += 2 * blocks * narrow + out;                  // and the projection
-    if (size < 56) plain += 3 * narrow;                  // the first convolution runs before the stride
+    plain += 2 * blocks * narrow + out;  // and the projection
+    if (size < 56) plain += 3 * narrow;  // the first convolution runs before the stride
     joined += blocks * out;
     second += (size == 7 ? blocks - 1 : blocks) * out;  // all but the last one's
   }
   const double parameters = 26560 * 4;  // channels of the norms, float32
   EXPECT_EQ(norms.read, element * (4 * plain + 5 * joined + second) + 3 * parameters + (26560 - 3840 - 15104) * 4);
   EXPECT_EQ(norms.written, element * (plain + 2 * joined) + 2 * parameters);
+}
+
+// Of a layer's four inputs only attention's result is rounded by the linear layer that takes it.
+TEST(Ledger, NormsAndGeluWriteWhatFp8Takes) {
+  const NetworkDescription network = find_network("gpt2-tiny");
+  const auto& d = network.as<Gpt2Description>();
+  const double rows = 64, c = d.width, layers = d.layers, scale = 16, statistics = 2 * 4 * rows;
+  const auto rows_of = [&](Precision precision) { return ledger({network, precision, 2, 32, 1}); };
+  const auto fp8 = rows_of(Precision::fp8), bf16 = rows_of(Precision::bf16);
+  const LedgerRow norms = total(fp8, {Op::layer_norm_forward});
+  const double of_head = 2 * rows * c + statistics;  // which computes in bf16
+  EXPECT_EQ(norms.read, total(bf16, {Op::layer_norm_forward}).read);
+  EXPECT_EQ(norms.written, layers * 2 * (2 * rows * c + scale + statistics) + of_head);
+  const LedgerRow linear = total(fp8, {Op::linear_forward});
+  const double weights = 12 * c * c, biases = 2 * 9 * c, inputs = (1 + 1 + 1 + 4) * rows * c,
+               residuals = 2 * 2 * rows * c;
+  EXPECT_EQ(linear.read, layers * (weights + biases + inputs + residuals + 2 * rows * c));  // and attention's in bf16
+  const double results = 2 * (3 + 1 + 4 + 1) * rows * c;                                    // the third before GELU
+  EXPECT_EQ(linear.written, layers * (results + 2 * rows * c + scale + 2 * 4 * rows * c + scale));
 }
 
 TEST(Ledger, BytesOfProductsByHand) {

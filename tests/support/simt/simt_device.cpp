@@ -49,6 +49,7 @@ class SimtDevice final : public Device {
   bool supports(Op op, DType dtype) const override {
     return op >= Op::embedding_forward && op <= Op::generate_images && is_float(dtype);
   }
+  bool rounds_ahead() const override { return true; }
   using Device::why_unsupported;
   std::string why_unsupported(DType) const override { return "it is a library's, not a kernel of our own"; }
 

@@ -44,12 +44,6 @@ struct BinaryOp {
 struct Sum {
   __device__ static float value(float a, float b) { return a + b; }
 };
-/// The tanh form, which linear layers fuse.
-struct Gelu {
-  __device__ static float value(float x) { return formula::gelu(x); }
-  __device__ static float derivative(float x) { return formula::gelu_derivative(x); }
-};
-
 template <class T, class Of>
 struct ActivationOp {
   const T* x;
@@ -160,6 +154,7 @@ void add(cudaStream_t stream, const Add& args) {
 }
 
 void activation_forward(cudaStream_t stream, const ActivationForward& args) {
+  if (args.rounded) return activation_rounded(stream, args);
   with_type(args.y.dtype, [&]<class T>(T*) {
     formula::with_activation(args.activation, [&]<class Of>(Of) {
       constexpr int n = width_of<T>;

@@ -118,6 +118,18 @@ void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
                void* straight, void* transposed, bool follows = true, float* inverse = nullptr);
 
+// Operators whose result goes to a linear layer in fp8 alone, or beside y: args.rounded, whose scale is the one that
+// fp8_next_scale() has left. All bits are those of the operator and fp8_round() behind it.
+void layer_norm_rounded(cudaStream_t stream, const LayerNormForward& args);
+void rms_norm_rounded(cudaStream_t stream, const RmsNormForward& args);
+void swiglu_rounded(cudaStream_t stream, const SwigluForward& args);
+void activation_rounded(cudaStream_t stream, const ActivationForward& args);
+/// gelu(x) of x (rows, columns).
+void gelu_rounded(cudaStream_t stream, const bf16* x, Index rows, Index columns, const RoundedInput& to);
+/// As find_kernel_image(), of these kernels, which the driver thereby loads: a step may be recorded in a graph before
+/// any of them has run.
+cudaError_t find_rounding_images();
+
 // Attention where the library's fused one refuses: `matrices` of (seq, seq), row r sees columns [0, r] where causal.
 /// p = softmax(scale · scores) as T, zero where masked; log_sum_exp of scale · scores, float32 (matrices, seq).
 void attention_softmax(cudaStream_t stream, DType dtype, const float* scores, Index matrices, Index seq, bool causal,

@@ -22,6 +22,9 @@
 namespace tw::models::cuda {
 
 #if defined(__CUDACC__)
+/// Dynamic shared memory that a block gets unasked; more is asked for here.
+constexpr std::size_t unasked_shared_bytes = 48 * 1024;
+
 /// Enqueues `kernel` on `stream` with `shared_bytes` of dynamic shared memory; the arguments are converted to the
 /// parameters' types. Throws ApiError for an impossible launch.
 template <auto* kernel, class... Arguments>
@@ -29,6 +32,10 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   const auto with = [&]<class... Parameters>(void (*function)(Parameters...)) {
     const auto enqueue = [&](Parameters... parameters) {
       void* addresses[] = {static_cast<void*>(&parameters)..., nullptr};
+      if (shared_bytes > unasked_shared_bytes) {
+        TW_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(function),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+      }
       TW_CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(function), grid, block, addresses, shared_bytes, stream));
     };
     enqueue(static_cast<Parameters>(arguments)...);

@@ -4,13 +4,9 @@
 namespace tw::models::cuda {
 
 void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args) {
-  with_type(args.x.dtype, [&]<class T>(T*) {
-    const NormForward<T> a{args.x.as<T>(),   args.residual.as<T>(), args.gamma.as<T>(),    args.beta.as<T>(),
-                           args.sum.as<T>(), args.y.as<T>(),        args.mean.as<float>(), args.rstd.as<float>(),
-                           args.x.dims[0],   args.x.dims[1],        args.epsilon};
-    launch_norm_forward<true>(stream, a,
-                              aligned<width_of<T>>({args.x, args.residual, args.sum, args.gamma, args.beta, args.y}));
-  });
+  if (args.rounded) return layer_norm_rounded(stream, args);
+  with_type(args.x.dtype,
+            [&]<class T>(T*) { launch_norm_forward<true>(stream, norm_of<T>(args), norm_is_aligned<T>(args)); });
 }
 
 std::size_t scratch_bytes(const LayerNormBackward& args) {

@@ -11,11 +11,29 @@ namespace tw::models::cuda {
 template <class T>
 struct NormForward {
   const T *x, *residual, *gamma, *beta;  // beta only where centred
-  T *sum, *y;
-  float *mean, *rstd;  // mean only where centred
+  T *sum, *y;                            // y may be null: the statistics alone
+  float *mean, *rstd;                    // mean only where centred
   Index rows, width;
   float epsilon;
 };
+template <class T>
+NormForward<T> norm_of(const LayerNormForward& args) {
+  return {args.x.as<T>(),   args.residual.as<T>(), args.gamma.as<T>(),    args.beta.as<T>(),
+          args.sum.as<T>(), args.y.as<T>(),        args.mean.as<float>(), args.rstd.as<float>(),
+          args.x.dims[0],   args.x.dims[1],        args.epsilon};
+}
+template <class T>
+NormForward<T> norm_of(const RmsNormForward& args) {
+  return {args.x.as<T>(), args.residual.as<T>(), args.gamma.as<T>(), nullptr,        args.sum.as<T>(), args.y.as<T>(),
+          nullptr,        args.rstd.as<float>(), args.x.dims[0],     args.x.dims[1], args.epsilon};
+}
+/// Whether packs of all that has the extents of a row or of x may be moved by wide accesses.
+template <class T, class Arguments>
+bool norm_is_aligned(const Arguments& args) {
+  bool beta = true;
+  if constexpr (requires { args.beta; }) beta = aligned<width_of<T>>({args.beta});
+  return beta && aligned<width_of<T>>({args.x, args.residual, args.sum, args.gamma, args.y});
+}
 
 /// x + residual, rounded to T and stored: what is normalised, and what backward will see.
 template <int N, class T>
@@ -39,13 +57,19 @@ __device__ inline float sum_of_squares(const Floats<N>& x, float mean) {
   return squares;
 }
 
-template <bool centred, int N, class T>
-__device__ inline void write_normal(const NormForward<T>& a, Index at, const Floats<N>& x, const Floats<N>& gamma,
-                                    const Floats<N>& beta, float mean, float rstd) {
+template <bool centred, int N>
+__device__ inline Floats<N> normal_of(const Floats<N>& x, const Floats<N>& gamma, const Floats<N>& beta, float mean,
+                                      float rstd) {
   Floats<N> y;
 #pragma unroll
   for (int k = 0; k < N; ++k) y[k] = centred ? (x[k] - mean) * rstd * gamma[k] + beta[k] : x[k] * rstd * gamma[k];
-  store(a.y + at, y);
+  return y;
+}
+/// To y, where that is given.
+template <bool centred, int N, class T>
+__device__ inline void write_normal(const NormForward<T>& a, Index at, const Floats<N>& x, const Floats<N>& gamma,
+                                    const Floats<N>& beta, float mean, float rstd) {
+  if (a.y != nullptr) store(a.y + at, normal_of<centred>(x, gamma, beta, mean, rstd));
 }
 
 template <bool centred, class T>
@@ -65,22 +89,26 @@ constexpr int most_any_threads =
 constexpr int warp_rows = occupancy::norm_forward_warp_kernel.threads / warp_size;
 constexpr Index most_warp_blocks = 16 * occupancy::sms;
 
-/// A warp for each row, which takes rows w, w + warps, …; each lane holds up to `most` packs of it, and of gamma and
-/// beta. No warp waits for another.
+/// Rows by a warp: each lane holds up to `most` packs of a row, and of gamma and beta.
 template <class T, bool centred, int most>
-__global__ void __launch_bounds__(warp_rows* warp_size, occupancy::norm_forward_warp_kernel.blocks)
-    norm_forward_warp_kernel(NormForward<T> a) {
-  constexpr int n = width_of<T>, step = warp_size * n;
-  const int first = static_cast<int>(threadIdx.x) % warp_size * n, width = static_cast<int>(a.width);
+struct WarpNorm {
+  static constexpr int n = width_of<T>, step = warp_size * n;
+  int first, width;  // the lane's first column
   Pack<T, n> gamma[most], beta[centred ? most : 1];
+
+  __device__ explicit WarpNorm(const NormForward<T>& a)
+      : first(static_cast<int>(threadIdx.x) % warp_size * n), width(static_cast<int>(a.width)) {
 #pragma unroll
-  for (int p = 0; p < most; ++p) {
-    if (first + p * step >= width) continue;
-    gamma[p] = load_pack<n>(a.gamma + first + p * step);
-    if constexpr (centred) beta[p] = load_pack<n>(a.beta + first + p * step);
+    for (int p = 0; p < most; ++p) {
+      if (first + p * step >= width) continue;
+      gamma[p] = load_pack<n>(a.gamma + first + p * step);
+      if constexpr (centred) beta[p] = load_pack<n>(a.beta + first + p * step);
+    }
   }
-  Index row = static_cast<Index>(blockIdx.x) * warp_rows + threadIdx.x / warp_size;
-  for (; row < a.rows; row += static_cast<Index>(gridDim.x) * warp_rows) {
+
+  /// Writes the row's sum and statistics; write(column, x, gamma, beta, mean, rstd) for each pack of the lane.
+  template <class Write>
+  __device__ void run(const NormForward<T>& a, Index row, Write&& write) const {
     const Index begin = row * a.width + first;
     Pack<T, n> packs[most];
 #pragma unroll
@@ -113,10 +141,24 @@ __global__ void __launch_bounds__(warp_rows* warp_size, occupancy::norm_forward_
 #pragma unroll
     for (int p = 0; p < most; ++p) {
       if (first + p * step >= width) continue;
-      write_normal<centred>(a, begin + p * step, to_floats(packs[p]), to_floats(gamma[p]),
-                            centred ? to_floats(beta[centred ? p : 0]) : Floats<n>{}, mean, rstd);
+      write(first + p * step, to_floats(packs[p]), to_floats(gamma[p]),
+            centred ? to_floats(beta[centred ? p : 0]) : Floats<n>{}, mean, rstd);
     }
     write_statistics<centred>(a, row, mean, rstd, first == 0);
+  }
+};
+
+/// A warp for each row, which takes rows w, w + warps, …. No warp waits for another.
+template <class T, bool centred, int most>
+__global__ void __launch_bounds__(warp_rows* warp_size, occupancy::norm_forward_warp_kernel.blocks)
+    norm_forward_warp_kernel(NormForward<T> a) {
+  constexpr int n = width_of<T>;
+  const WarpNorm<T, centred, most> norm(a);
+  Index row = static_cast<Index>(blockIdx.x) * warp_rows + threadIdx.x / warp_size;
+  for (; row < a.rows; row += static_cast<Index>(gridDim.x) * warp_rows) {
+    norm.run(a, row,
+             [&](int column, const Floats<n>& x, const Floats<n>& gamma, const Floats<n>& beta, float mean,
+                 float rstd) { write_normal<centred>(a, row * a.width + column, x, gamma, beta, mean, rstd); });
   }
 }
 
@@ -132,8 +174,10 @@ __global__ void __launch_bounds__(most_row_threads) norm_forward_kernel(NormForw
   Pack<T, n> gamma{}, beta{};
   if (here) {
     Pack<T, n> pack = load_pack<n>(a.x + at);
-    gamma = load_pack<n>(a.gamma + column);
-    if constexpr (centred) beta = load_pack<n>(a.beta + column);
+    if (a.y != nullptr) {
+      gamma = load_pack<n>(a.gamma + column);
+      if constexpr (centred) beta = load_pack<n>(a.beta + column);
+    }
     if (a.residual != nullptr) add_residual(a, at, pack, load_pack<n>(a.residual + at));
     x = to_floats(pack);
     if constexpr (centred) {
@@ -180,11 +224,12 @@ __global__ void __launch_bounds__(most_any_threads) norm_forward_any_kernel(Norm
   }
   block_sum(squares, scratch);
   const float rstd = 1.0f / ::sqrtf(squares[0] / static_cast<float>(a.width) + a.epsilon);
+  write_statistics<centred>(a, row, mean, rstd, threadIdx.x == 0);
+  if (a.y == nullptr) return;
   for (Index column = threadIdx.x * N; column < a.width; column += step) {
     write_normal<centred>(a, begin + column, load<N>(x + begin + column), load<N>(a.gamma + column),
                           centred ? load<N>(a.beta + column) : Floats<N>{}, mean, rstd);
   }
-  write_statistics<centred>(a, row, mean, rstd, threadIdx.x == 0);
 }
 
 /// Whether a block holds a row in packs of n, and its threads.

@@ -264,6 +264,12 @@ __device__ inline float exponential_below_one(float x) {
 #endif
 }
 
+/// The tanh form, which linear layers fuse.
+struct Gelu {
+  __device__ static float value(float x) { return formula::gelu(x); }
+  __device__ static float derivative(float x) { return formula::gelu_derivative(x); }
+};
+
 // ---- launch shapes ----
 constexpr Index ceil_div(Index count, Index by) { return (count + by - 1) / by; }
 constexpr int round_to_warps(Index threads) { return static_cast<int>(ceil_div(threads, warp_size) * warp_size); }

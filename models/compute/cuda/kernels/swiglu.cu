@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(most_threads) swiglu_backward_kernel(const T* 
 }  // namespace
 
 void swiglu_forward(cudaStream_t stream, const SwigluForward& args) {
+  if (args.rounded) return swiglu_rounded(stream, args);
   with_packs(args.y.dtype, args.y.dims[1], {args.x.data, args.y.data}, [&]<class T, int N>() {
     const RowPartsShape shape(args.y.dims[0], args.y.dims[1], N, most_threads);
     launch<swiglu_forward_kernel<T, N>>(shape.blocks, shape.threads, 0, stream, args.x.as<T>(), args.y.as<T>(),
