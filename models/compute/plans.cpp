@@ -102,8 +102,8 @@ RoundedInput LinearPlan::round_ahead(Stream& stream, const Tensor& memory, const
 void LinearPlan::forward(Stream& stream, const LinearForward& args) {
   const Check check(Op::linear_forward);
   const Dims in{shape_.rows, shape_.in_features}, out{shape_.rows, shape_.out_features};
-  if (shape_.math != Math::fp8 && (args.x_rounded || args.y_rounded))
-    check.fail("x_rounded, y_rounded", "none but in fp8", "one");
+  if ((args.x_rounded || args.y_rounded) && (shape_.math != Math::fp8 || !device().rounds_ahead()))
+    check.fail("x_rounded, y_rounded", "none but in fp8 on a device that rounds ahead", "one");
   check.has_one("x", args.x, shape_.dtype, in, args.x_rounded);
   check.may_have("bias", args.bias, shape_.dtype, {shape_.out_features});
   check.may_have("residual", args.residual, shape_.dtype, out);

@@ -63,7 +63,7 @@ cudaOccDeviceProp hopper() {
   limits.maxThreadsPerMultiprocessor = 2048;
   limits.regsPerBlock = limits.regsPerMultiprocessor = 65536;
   limits.warpSize = 32;
-  limits.sharedMemPerBlock = 48 * 1024;
+  limits.sharedMemPerBlock = models::cuda::occupancy::unasked_shared_bytes;
   limits.sharedMemPerBlockOptin = 227 * 1024;
   limits.sharedMemPerMultiprocessor = 228 * 1024;
   limits.reservedSharedMemPerBlock = reserved_bytes;
@@ -112,6 +112,8 @@ int blocks_per_sm(int registers, int threads, std::size_t static_bytes, std::siz
   // cuobjdump counts the reserved bytes in, or reports 0; NVIDIA's calculator adds them itself.
   kernel.sharedSizeBytes = static_bytes > reserved_bytes ? static_bytes - reserved_bytes : 0;
   kernel.maxDynamicSharedSizeBytes = dynamic_bytes;
+  if (dynamic_bytes > models::cuda::occupancy::unasked_shared_bytes)  // launch() asks
+    kernel.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
   kernel.numBlockBarriers = 1;
   cudaOccResult result;
   if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &limits, &kernel, &state, threads, dynamic_bytes) !=

@@ -63,7 +63,7 @@ TEST(Resources, FewerBlocksThanAssumedAreAFault) {
             "assumes 4\n");
   EXPECT_NE(faults_of(report("norm_backward_kernel", reported("norm_backward_kernel", 65, 0))).find("0 blocks of 1024"),
             std::string::npos);
-  // 40 KiB of shared memory of its own beside 24 KiB that the launch asks for: more than the 48 KiB of a launch.
+  // 40 KiB of shared memory of its own beside 24 KiB of the launch, which asks for no more than the 48 KiB of both.
   const std::string large = reported("batch_norm_sums_kernel", 32, 0, 41 * 1024);
   EXPECT_NE(faults_of(report("batch_norm_sums_kernel", large)).find(": 0 blocks"), std::string::npos);
 }
@@ -100,9 +100,11 @@ TEST(Resources, BlocksThatFitAreCounted) {
   EXPECT_EQ(blocks_per_sm(32, 1024, 1024, 0), 2);  // 2048 threads
   EXPECT_EQ(blocks_per_sm(64, 1024, 1024, 0), 1);
   EXPECT_EQ(blocks_per_sm(65, 1024, 1024, 0), 0);
-  EXPECT_EQ(blocks_per_sm(16, 32, 0, 0), 32);         // blocks of an SM
-  EXPECT_EQ(blocks_per_sm(16, 32, 0, 48 * 1024), 4);  // 49 KiB of 228
-  EXPECT_EQ(blocks_per_sm(16, 32, 9 * 1024, 0), 25);  // 9 KiB of 228, the reserved one among them
+  EXPECT_EQ(blocks_per_sm(16, 32, 0, 0), 32);          // blocks of an SM
+  EXPECT_EQ(blocks_per_sm(16, 32, 0, 48 * 1024), 4);   // 49 KiB of 228
+  EXPECT_EQ(blocks_per_sm(16, 32, 0, 64 * 1024), 3);   // 65 KiB, for which launch() asks
+  EXPECT_EQ(blocks_per_sm(16, 32, 0, 228 * 1024), 0);  // one less is there
+  EXPECT_EQ(blocks_per_sm(16, 32, 9 * 1024, 0), 25);   // 9 KiB of 228, the reserved one among them
 }
 
 // ---- the compiled kernels ----

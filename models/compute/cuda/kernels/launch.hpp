@@ -15,6 +15,7 @@
 
 #if defined(__CUDACC__)
 #include "models/compute/cuda/kernels/check.hpp"
+#include "models/compute/cuda/kernels/occupancy.hpp"
 #else
 #include <simt/simt.hpp>
 #endif
@@ -22,9 +23,6 @@
 namespace tw::models::cuda {
 
 #if defined(__CUDACC__)
-/// Dynamic shared memory that a block gets unasked; more is asked for here.
-constexpr std::size_t unasked_shared_bytes = 48 * 1024;
-
 /// Enqueues `kernel` on `stream` with `shared_bytes` of dynamic shared memory; the arguments are converted to the
 /// parameters' types. Throws ApiError for an impossible launch.
 template <auto* kernel, class... Arguments>
@@ -32,7 +30,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   const auto with = [&]<class... Parameters>(void (*function)(Parameters...)) {
     const auto enqueue = [&](Parameters... parameters) {
       void* addresses[] = {static_cast<void*>(&parameters)..., nullptr};
-      if (shared_bytes > unasked_shared_bytes) {
+      if (shared_bytes > occupancy::unasked_shared_bytes) {
         TW_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(function),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
       }

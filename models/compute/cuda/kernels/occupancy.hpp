@@ -12,6 +12,10 @@ namespace tw::models::cuda::occupancy {
 /// SMs of an H100 SXM or an H200, for grids that fill them a whole number of times.
 constexpr int sms = 132;
 
+/// Dynamic shared memory of a block that a kernel may have unasked; launch() asks for more (CUDA C++ Programming Guide,
+/// "Compute Capabilities").
+constexpr std::size_t unasked_shared_bytes = 48 * 1024;
+
 struct Block {
   int threads;
   int blocks;
