@@ -103,7 +103,7 @@ class Fp8Linear final : public FusedLinear {
     const LinearShape& s = shape();
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
     round(stream, Role::dy, args.dy, s.rows, s.out_features, args.dy_for_input.data, space.rounded,
-          inverse_of(args.dy_for_input));
+          inverse_of(args.dy_for_input), true, args.d_bias ? space.of_tiles : nullptr);
     plain(LinearPass::backward_weights, 16, stream)
         .run(stream,
              {.a = space.rounded,
@@ -114,8 +114,8 @@ class Fp8Linear final : public FusedLinear {
               .b_scale = inverse_of(args.x)},
              space.library);
     if (args.d_bias) {
-      column_sums(stream, DType::bf16, args.dy.data, s.rows, s.out_features, s.out_features, 1, args.d_bias.as<float>(),
-                  args.accumulate, space.sums);
+      column_sums(stream, DType::float32, space.of_tiles, fp8_tiles(s.rows), s.out_features, s.out_features, 1,
+                  args.d_bias.as<float>(), args.accumulate, space.sums);
     }
   }
 
@@ -125,6 +125,7 @@ class Fp8Linear final : public FusedLinear {
   static constexpr std::size_t scale_count = 4;
   struct Space {
     void *library, *rounded, *sums;
+    float* of_tiles;  // sums of dy's columns in each tile of rows
     std::size_t bytes;
   };
 
@@ -145,16 +146,18 @@ class Fp8Linear final : public FusedLinear {
     Space space{};
     space.library = parts.take(context_.blas().workspace_bytes());
     space.rounded = parts.take(count(s.rows, std::max(s.in_features, s.out_features)));  // x, or dy transposed
-    space.sums = parts.take(column_sums_scratch(s.rows, s.out_features));
+    const Index tiles = fp8_tiles(s.rows);
+    space.of_tiles = reinterpret_cast<float*>(parts.take(count(tiles, s.out_features) * sizeof(float)));
+    space.sums = parts.take(column_sums_scratch(tiles, s.out_features));
     space.bytes = parts.bytes();
     return space;
   }
 
   /// Rounds under the scale that the calls so far have left; the first call looks at its tensor before. One that the
   /// scale does not follow goes by the last one's, or where there was none by a scale for itself. Returns the scale;
-  /// its inverse goes to `inverse` too, where that is given.
+  /// its inverse goes to `inverse` too, and to `sums` the sums of the columns of each tile, where these are given.
   Fp8Scale* round(cudaStream_t stream, Role role, const Tensor& x, Index rows, Index columns, void* straight,
-                  void* turned, float* inverse = nullptr, bool follows = true) {
+                  void* turned, float* inverse = nullptr, bool follows = true, float* sums = nullptr) {
     const bool gradient = role == Role::dy;
     bool& known = has_history(role);
     Fp8Scale* const used = scale(follows || known ? role : Role::aside);
@@ -164,7 +167,7 @@ class Fp8Linear final : public FusedLinear {
     }
     if (follows || !known) fp8_next_scale(stream, gradient, used);
     known = known || follows;
-    fp8_round(stream, gradient, x.as<bf16>(), rows, columns, used, straight, turned, follows, inverse);
+    fp8_round(stream, gradient, x.as<bf16>(), rows, columns, used, straight, turned, follows, inverse, sums);
     return used;
   }
 

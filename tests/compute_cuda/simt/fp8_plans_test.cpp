@@ -5,6 +5,7 @@
 #include "models/compute/fp8.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/simt/simt.hpp"
 
 namespace tw::test {
 
@@ -36,6 +37,13 @@ TEST_F(CudaPlans, InFp8EachOperandIsRoundedOnce) {
               rounding + 1);
     EXPECT_EQ(work([&] { plan->backward_input(*stream_, {.dy = left_dy, .dx = dx}); }), 1);
   }
+  // The gradient of the bias: what reads dy sums its columns too, in tiles of rows.
+  const Tensor d_bias = tensor(DType::float32, {48});
+  simt::count_touched();
+  plan->backward_weights(*stream_, {left_x, y, d_weight, d_bias, false, left_dy});
+  stream_->synchronize();
+  const double once = y.bytes() + d_bias.bytes();
+  EXPECT_EQ(static_cast<double>(simt::take_touched().read), once) << "dy, and the sums of its one tile";
 }
 
 // A norm and a GELU that round for the layers behind them, against layers that round by themselves: the same bits, and

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/formulas.hpp"
 #include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/simt/simt.hpp"
 
 namespace tw::test {
 
@@ -171,6 +173,40 @@ TEST_P(Parts, Fp8) {
         }
       }
     }
+    lab.finish();
+  }
+}
+
+// Numbers whose sums are exact in any order; the greatest and the bytes are as without sums, and x is read once.
+TEST_P(Parts, Fp8WithSumsOfColumns) {
+  if (dtype() != DType::bf16) return;
+  for (const Dims& s : {Dims{16, 16}, Dims{128, 64}, Dims{208, 80}, Dims{272, 144}}) {
+    SCOPED_TRACE(s.str());
+    const Floats x = integers(s.count(), 1, -9, 9);
+    Lab lab(device());
+    const Tensor values = lab.in(DType::bf16, s, x);
+    const std::int64_t tiles = cuda::fp8_tiles(s[0]), tile_rows = 128;
+    const Tensor sums = lab.out("sums", DType::float32, {tiles, s[1]});
+    Fp8Scale scales[2];
+    Tensor straight[2], turned[2];
+    for (const int with : {0, 1}) {
+      scales[with].scale = 64, scales[with].inverse = 1.0f / 64;
+      const std::string name = with == 1 ? " with sums" : "";
+      straight[with] = lab.out("straight" + name, DType::int32, {s.count() / 4});
+      turned[with] = lab.out("turned" + name, DType::int32, {s.count() / 4});
+      simt::count_touched();
+      cuda::fp8_round(nullptr, true, values.as<bf16>(), s[0], s[1], &scales[with], straight[with].data,
+                      turned[with].data, true, nullptr, with == 1 ? sums.as<float>() : nullptr);
+      EXPECT_EQ(simt::take_touched().read, values.bytes());
+    }
+    EXPECT_EQ(std::memcmp(&scales[0], &scales[1], sizeof(Fp8Scale)), 0);
+    EXPECT_EQ(std::memcmp(straight[0].data, straight[1].data, straight[0].bytes()), 0);
+    EXPECT_EQ(std::memcmp(turned[0].data, turned[1].data, turned[0].bytes()), 0);
+    Floats want(static_cast<std::size_t>(sums.count()));
+    for (std::int64_t r = 0; r < s[0]; ++r)
+      for (std::int64_t c = 0; c < s[1]; ++c)
+        want[static_cast<std::size_t>(r / tile_rows * s[1] + c)] += x[static_cast<std::size_t>(r * s[1] + c)];
+    EXPECT_EQ(Floats(sums.as<float>(), sums.as<float>() + sums.count()), want);
     lab.finish();
   }
 }

@@ -39,11 +39,13 @@ void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale) {
                            scale);
 }
 
+Index fp8_tiles(Index rows) { return ceil_div(rows, tile_rows); }
+
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
-               void* straight, void* transposed, bool follows, float* inverse) {
+               void* straight, void* transposed, bool follows, float* inverse, float* sums) {
   const auto as = [&]<class F>(F*) {
     launch_round<F>(stream, Stored{x, columns}, aligned(x), rows, columns,
-                    {static_cast<F*>(straight), static_cast<F*>(transposed), scale, inverse, follows});
+                    {static_cast<F*>(straight), static_cast<F*>(transposed), scale, inverse, follows, sums});
   };
   if (gradient) {
     as(static_cast<e5m2*>(nullptr));

@@ -8,7 +8,7 @@ namespace {
 
 RoundTo<e4m3> target_of(const RoundedInput& operand, Index rows, Index columns) {
   float* const inverse = operand.transposed ? operand.transposed.slice(rows * columns, {1}).as<float>() : nullptr;
-  return {operand.straight.as<e4m3>(), operand.transposed.as<e4m3>(), operand.scale, inverse, operand.follows};
+  return {operand.straight.as<e4m3>(), operand.transposed.as<e4m3>(), operand.scale, inverse, operand.follows, nullptr};
 }
 
 /// As bf16 would hold them.

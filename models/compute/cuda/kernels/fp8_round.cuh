@@ -13,6 +13,7 @@ struct RoundTo {
   Fp8Scale* scale;
   float* inverse;  // of the scale, for later passes; may be null
   bool follows;    // scale->greatest = max |x|
+  float* sums;     // (tiles down, columns): of the values in each tile's rows; may be null, and only for gradients not
 
   bool is_aligned() const { return aligned(straight) && aligned(transposed); }
 };
@@ -111,19 +112,22 @@ __device__ inline int line_at(int of_pack, int k, int of_column) {
   return ((of_pack * round_pack + k) * round_lines + (of_column ^ of_pack % round_lines)) * (round_line / round_word);
 }
 
+constexpr int round_warps = round_threads / warp_size;
+
 /// Of values that `source.at<wide>(row, column)` has, a pack each. Blocks: tiles across × tiles down. rows and columns:
-/// multiples of 16. `wide`: all addresses are multiples of 16.
-template <class F, bool wide, class Source>
+/// multiples of 16. `wide`: all addresses are multiples of 16. `sums`: to.sums is given.
+template <class F, bool wide, class Source, bool sums = false>
 __global__ void __launch_bounds__(round_threads)
     fp8_round_kernel(Source source, Index rows, Index columns, RoundTo<F> to) {
   auto* shared = dynamic_shared<std::uint32_t>();
-  std::uint32_t* turned = shared + round_threads / warp_size;  // (tile columns, tile rows) bytes
+  std::uint32_t* turned = shared + round_warps;  // (tile columns, tile rows) bytes
   const unsigned tiles = static_cast<unsigned>((columns + tile_columns - 1) / tile_columns), down = blockIdx.x / tiles;
   const Index first_row = static_cast<Index>(down) * tile_rows,
               first_column = static_cast<Index>(blockIdx.x - down * tiles) * tile_columns;
   const float scale = to.scale->scale;
   if (to.inverse != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *to.inverse = to.scale->inverse;
   std::uint32_t greatest = 0;
+  float sum[sums ? round_pack : 1] = {};
   const int thread = static_cast<int>(threadIdx.x), of_pack = thread % (tile_columns / round_pack),
             column = of_pack * round_pack, group = thread / (tile_columns / round_pack);
   if (first_row + group * round_word < rows && first_column + column < columns) {
@@ -135,6 +139,10 @@ __global__ void __launch_bounds__(round_threads)
 #pragma unroll
     for (int r = 0; r < round_word; ++r) {
       take_greatest(values[r], greatest);
+      if constexpr (sums) {
+#pragma unroll
+        for (int k = 0; k < round_pack; ++k) sum[k] += values[r][k];
+      }
 #pragma unroll
       for (int k = 0; k < round_pack; k += 2)
         pairs[r][k / 2] = fp8_pair_of<F>(values[r][k] * scale, values[r][k + 1] * scale);
@@ -157,7 +165,25 @@ __global__ void __launch_bounds__(round_threads)
       }
     }
   }
+  float* const of_warps = reinterpret_cast<float*>(turned + tile_rows * tile_columns / sizeof(std::uint32_t));
+  if constexpr (sums) {
+    // Lanes of one pack: their rows first, then the warps' (below), in an order that is always the same.
+#pragma unroll
+    for (int k = 0; k < round_pack; ++k) {
+      for (int distance = tile_columns / round_pack; distance < warp_size; distance *= 2)
+        sum[k] += __shfl_xor_sync(all_lanes, sum[k], distance);
+      if (thread % warp_size == of_pack) of_warps[thread / warp_size * tile_columns + column + k] = sum[k];
+    }
+  }
   greatest_of_block(greatest, shared, to.follows ? &to.scale->greatest : nullptr);  // has a barrier
+  if constexpr (sums) {
+    if (thread < tile_columns && first_column + thread < columns) {
+      float of_tile = 0;
+#pragma unroll
+      for (int warp = 0; warp < round_warps; ++warp) of_tile += of_warps[warp * tile_columns + thread];
+      to.sums[down * columns + first_column + thread] = of_tile;
+    }
+  }
   if (to.transposed == nullptr) return;
 #pragma unroll
   for (int i = thread; i < tile_columns * round_lines; i += round_threads) {
@@ -175,12 +201,18 @@ template <class F, class Source>
 void launch_round(cudaStream_t stream, const Source& source, bool wide, Index rows, Index columns,
                   const RoundTo<F>& to) {
   const auto blocks = static_cast<unsigned>(ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns));
-  constexpr std::size_t shared_bytes = round_threads / warp_size * sizeof(std::uint32_t) + tile_rows * tile_columns;
-  if (wide && to.is_aligned()) {
-    launch<fp8_round_kernel<F, true, Source>>(blocks, round_threads, shared_bytes, stream, source, rows, columns, to);
-  } else {
-    launch<fp8_round_kernel<F, false, Source>>(blocks, round_threads, shared_bytes, stream, source, rows, columns, to);
+  constexpr std::size_t without_sums = round_warps * sizeof(std::uint32_t) + tile_rows * tile_columns,
+                        with_sums = without_sums + round_warps * tile_columns * sizeof(float);
+  const auto with = [&]<bool is_wide, bool sums>() {
+    launch<fp8_round_kernel<F, is_wide, Source, sums>>(blocks, round_threads, sums ? with_sums : without_sums, stream,
+                                                       source, rows, columns, to);
+  };
+  const bool is_wide = wide && to.is_aligned();
+  if constexpr (std::is_same_v<F, e5m2>) {
+    if (to.sums != nullptr)
+      return is_wide ? with.template operator()<true, true>() : with.template operator()<false, true>();
   }
+  is_wide ? with.template operator()<true, false>() : with.template operator()<false, false>();
 }
 
 }  // namespace tw::models::cuda

@@ -114,9 +114,11 @@ void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* sca
 void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
 /// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and
 /// `transposed` (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`;
-/// *inverse, where given: scale->inverse.
+/// *inverse, where given: scale->inverse. `sums`, optional and of a `gradient` alone: (fp8_tiles(rows), columns), sums
+/// of x down the rows of each tile, of which column_sums() makes those of all.
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
-               void* straight, void* transposed, bool follows = true, float* inverse = nullptr);
+               void* straight, void* transposed, bool follows = true, float* inverse = nullptr, float* sums = nullptr);
+Index fp8_tiles(Index rows);
 
 // Operators whose result goes to a linear layer in fp8 alone, or beside y: args.rounded, whose scale is the one that
 // fp8_next_scale() has left. All bits are those of the operator and fp8_round() behind it.
