@@ -67,8 +67,7 @@ class Steps(Runner):
         for launch in launches:
             points = {precision: self.add_point(launch, precision, launch.window, launch.more) for precision in launch.precisions}
             name = "-".join([launch.model, *launch.precisions, *launch.more[1:]])
-            found, why = self.train(launch, name, max(0, self.left()) if self.options.rehearse else
-                                    min(launch.limit, max(0, self.left())))
+            found, why = self.train(launch, name, min(launch.limit, max(0, self.left())))
             for precision, point in points.items():
                 if precision in found:
                     self.take(point, found[precision], name)

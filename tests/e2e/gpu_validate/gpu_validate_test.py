@@ -155,11 +155,11 @@ class GpuValidate(Script):
         program.chmod(0o755)
         with unittest.mock.patch.dict(os.environ, support.environment(OMPI_MCA_odls_base_sigkill_timeout="1")):
             validation = module.Validation(self.options(build, rehearse=True))
-        bad = validation.measure([module.plan.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 8)])
+        bad = validation.measure([module.plan.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 30)])
         self.assertEqual(bad, ["gpt2-tiny float32"])
         done, ended = validation.summary["points"]
         self.assertEqual(done["samples_per_s"], 5.0)
-        self.assertEqual(ended["reason"], "timeout after 8 s")
+        self.assertEqual(ended["reason"], "timeout after 30 s")
 
     def test_the_tests_of_the_label_gpu_are_those_that_run(self):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]
