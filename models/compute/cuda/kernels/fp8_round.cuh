@@ -13,7 +13,7 @@ struct RoundTo {
   Fp8Scale* scale;
   float* inverse;  // of the scale, for later passes; may be null
   bool follows;    // scale->greatest = max |x|
-  float* sums;     // (tiles down, columns): of the values in each tile's rows; may be null, and only for gradients not
+  float* sums;     // (tiles down, columns): of the values in each tile's rows; may be null; of gradients (e5m2) alone
 
   bool is_aligned() const { return aligned(straight) && aligned(transposed); }
 };
