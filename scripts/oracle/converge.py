@@ -177,11 +177,13 @@ def curve(training):
     return values
 
 
-def with_vocabulary(task, shape, vocabulary):
-    """The task with another vocabulary; where that is larger, the schedule and the maximum are as much longer."""
-    longer = max(1, vocabulary / shape["vocabulary"])
+def resized(task, shape, key, count, global_batch):
+    """The task with another vocabulary or number of classes (`key` of the shape), in steps of so many samples. Where a step shows
+    each of them less often, the schedule and the maximum are as much longer."""
+    longer = max(1, count / shape[key] * task["global_batch"] / global_batch)
     optimizer = {**task["optimizer"], "decay_steps": round(task["optimizer"]["decay_steps"] * longer)}
-    return {**task, "optimizer": optimizer, "most_steps": round(task["most_steps"] * longer)}, {**shape, "vocabulary": vocabulary}
+    other = {**task, "optimizer": optimizer, "global_batch": global_batch, "most_steps": round(task["most_steps"] * longer)}
+    return other, {**shape, key: count}
 
 
 def trained(task, family, shape, micro_batch, seed):
@@ -190,8 +192,8 @@ def trained(task, family, shape, micro_batch, seed):
     training = Training(task, family, shape, micro_batch, seed)
     values = curve(training)
     first = next((i for i, value in enumerate(values, 1) if value <= task["target"]), None)
-    of = f"vocabulary {shape['vocabulary']} " if "vocabulary" in shape else ""
-    print(f"{task['name']} {of}micro-batch {micro_batch} seed {seed}: "
+    of = "".join(f"{key} {shape[key]} " for key in ("vocabulary", "classes") if key in shape)
+    print(f"{task['name']} {of}batch {task['global_batch']} micro-batch {micro_batch} seed {seed}: "
           f"{'not reached' if first is None else first * task['evaluation_interval']} steps, {time.monotonic() - began:.0f} s",
           file=sys.stderr, flush=True)
     return training, values
@@ -218,9 +220,11 @@ def main():
     parser.add_argument("--keep", action="store_true",
                         help="keep the curves that TASK.json has and only train the other seeds; refused if the task has changed since")
     parser.add_argument("--micro-batch", help="of networks with batch norm, comma-separated (each half of the global batch down to 8)")
-    parser.add_argument("--vocabulary", help="sizes, comma-separated: only says how many steps the task takes with each of them")
+    for key in ("vocabulary", "classes"):
+        parser.add_argument(f"--{key}", help="numbers, comma-separated: only says how many steps the task takes with each of them")
+    parser.add_argument("--global-batch", type=int, help="with --vocabulary or --classes: samples per step (the task's)")
     arguments = parser.parse_args()
-    if not arguments.out and not arguments.vocabulary:
+    if not arguments.out and not (arguments.vocabulary or arguments.classes):
         exported.fail(2, "option-needs", "--out DIR is missing; see --help")
     catalog = json.loads(Path(arguments.tasks).read_text())
     names = arguments.task.split(",") if arguments.task else [t["name"] for t in catalog["tasks"] if not t["extrapolated_from"]]
@@ -230,11 +234,16 @@ def main():
         model = next(model for model in catalog["models"] if model["name"] == task["model"])
         family, shape = model["family"], {**model["sizes"], **model["constants"]}
         global_batch = task["global_batch"]
-        if arguments.vocabulary:
-            for vocabulary in arguments.vocabulary.split(","):
-                other_task, other_shape = with_vocabulary(task, shape, int(vocabulary))
+        key = "vocabulary" if arguments.vocabulary else "classes"
+        if counts := arguments.vocabulary or arguments.classes:
+            if key not in shape:
+                exported.fail(2, "bad-value", f"--{key}: {task['model']} has none")
+            batch = arguments.global_batch or global_batch
+            micro_batch = int(arguments.micro_batch) if arguments.micro_batch else batch
+            for count in counts.split(","):
+                other_task, other_shape = resized(task, shape, key, int(count), batch)
                 for seed in range(1, arguments.seeds + 1):
-                    trained(other_task, family, other_shape, global_batch, seed)
+                    trained(other_task, family, other_shape, micro_batch, seed)
             continue
         if not FAMILIES[family].has_batch_norm:
             sizes = [global_batch]  # nothing in this network sees more than one sample

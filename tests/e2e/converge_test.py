@@ -58,11 +58,22 @@ class Converge(Case):
     def test_a_task_that_nobody_has_trained_is_marked(self):
         tasks = json.loads(tool("models", "--json").stdout)["tasks"]
         marked = [task for task in tasks if task["extrapolated_from"]]
-        self.assertEqual([task["name"] for task in marked], ["markov_124m"])
-        self.assertIn("gpt2-tiny", marked[0]["extrapolated_from"])
+        self.assertEqual([task["name"] for task in marked],
+                         ["markov_124m", "masked_large", "gratings_1000", "gratings_inception_1000", "clicks_mlperf"])
+        for task in marked:
+            self.assertIn("(bench/README.md)", task["extrapolated_from"], "where the derivation is")
         shown = " ".join(tool("models").stdout.split())
         self.assertIn("(markov_124m), 64 samples per step of 1024 tokens; not trained yet, steps extrapolated from gpt2-tiny", shown)
-        self.assertEqual(shown.count("not trained yet"), 1)
+        self.assertEqual(shown.count("not trained yet"), len(marked))
+
+    def test_the_suite_of_a_gpu_is_planned_with_its_steps(self):
+        planned = tool("plan", "--suite", "convergence", "--device-class", "gpu", "--json")
+        self.assert_ran(planned)
+        points = {point["id"]: point for point in json.loads(planned.stdout)["points"]}
+        large = points["bert-large/bf16/mb64/t512/acc1/np1/to0.5"]
+        self.assertEqual([large["steps_at_most"], large["steps_likely"]], [3 * 4000, None])
+        self.assertIn("dlrm-r10000000/bf16/mb2048/acc1/np1/to0.058", points)
+        self.assertEqual([round(points["gpt2-tiny/bf16/mb32/t32/acc1/np1/to0.1"]["steps_likely"])], [1700])
 
     def test_a_task_reaches_its_target_in_bf16(self):
         refused = run("--model", "resnet-tiny", "--precision", "bf16", "--export-step", self.folder / "step")

@@ -32,6 +32,9 @@ Request quick() {
   return request;
 }
 
+/// Of each table, so that those of `dlrm` fit into the memory of a GPU.
+constexpr std::int64_t table_rows_of_a_gpu = 10'000'000;
+
 /// A network of `standard` and `procurement` at the size that fills a device of its class.
 struct Size {
   const char *device_class, *model;
@@ -60,7 +63,7 @@ const std::vector<Size>& sizes() {
        .has_fp8 = true},
       {.device_class = "gpu", .model = "bert-large", .seq_len = 512, .global_batch = 1024},
       {.device_class = "gpu", .model = "resnet-50", .micro_batch = 128, .global_batch = 2048},
-      {.device_class = "gpu", .model = "dlrm", .table_rows = 10'000'000, .global_batch = 65536},
+      {.device_class = "gpu", .model = "dlrm", .table_rows = table_rows_of_a_gpu, .global_batch = 65536},
   };
   return list;
 }
@@ -132,13 +135,27 @@ Request procurement() {
   return request;
 }
 
-/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch. Of one size for all
-/// devices: a task that nobody has trained yet is not part of a suite.
+/// Tasks to their targets, at the tasks' global batch. On both classes of device the small ones in both precisions,
+/// whose steps are compared with reference curves; on a CPU also with accumulation 4. On a GPU also those of the size
+/// of a GPU, in bf16, with tables that fit.
 Request convergence() {
-  std::vector<std::string> names;
-  for (const models::TaskDescription& task : models::tasks())
-    if (task.extrapolated_from.empty()) names.push_back(task.model);
-  Request request = suite("convergence", std::move(names), {"float32", "bf16"}, {1, 4});
+  Request request = sized_suite("convergence");
+  Axes small;
+  small.precision = {"float32", "bf16"};
+  std::vector<Axes> large;
+  for (const models::TaskDescription& task : models::tasks()) {
+    if (task.extrapolated_from.empty()) {
+      small.model.push_back(task.model);
+      continue;
+    }
+    Axes& one = large.emplace_back();
+    one.device_class = "gpu", one.model = {task.model}, one.precision = {"bf16"}, one.accumulate = {1};
+    if (!models::find_network(task.model).shape->tables().rows.empty()) one.table_rows_at_most = {table_rows_of_a_gpu};
+  }
+  request.axes = {small, small};
+  request.axes[0].device_class = "cpu", request.axes[0].accumulate = {1, 4};
+  request.axes[1].device_class = "gpu", request.axes[1].accumulate = {1};
+  request.axes.insert(request.axes.end(), large.begin(), large.end());
   request.measurement.trials = Measurement().trials;
   request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
   return request;

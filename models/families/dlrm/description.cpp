@@ -143,7 +143,24 @@ Family describe() {
                    .target = 0.10,
                    .held_out_samples = 8192,
                    .evaluation_interval = 10,
-                   .most_steps = 1000}};
+                   .most_steps = 1000},
+                  // The same at the size of a GPU, at the network's own rate. Without the dense features no classifier
+                  // gets below 0.0604, with the rows that are drawn at least once in 1000 samples only none below 0.074
+                  // (tables of at most 10 million rows). The error of 65536 samples has a standard deviation of 0.0009.
+                  {.name = "clicks_mlperf",
+                   .model = "dlrm",
+                   .seq_len = 0,
+                   .global_batch = 2048,
+                   .learning_rate = 1.0,
+                   .final_learning_rate_share = 0.1,
+                   .warmup_steps = 100,
+                   .decay_steps = 20000,
+                   .metric = TaskDescription::Metric::error,
+                   .target = 0.058,
+                   .held_out_samples = 65536,
+                   .evaluation_interval = 200,
+                   .most_steps = 20000,
+                   .extrapolated_from = "dlrm with tables of at most 10000 rows (bench/README.md)"}};
   return family;
 }
 

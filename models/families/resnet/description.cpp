@@ -157,7 +157,21 @@ Family describe() {
                    .target = 0.02,
                    .held_out_samples = 1024,
                    .evaluation_interval = 10,
-                   .most_steps = 600}};
+                   .most_steps = 600},
+                  {.name = "gratings_1000",
+                   .model = "resnet-50",
+                   .seq_len = 0,
+                   .global_batch = 256,
+                   .learning_rate = 0.1,
+                   .final_learning_rate_share = 0.1,
+                   .warmup_steps = 100,
+                   .decay_steps = 4000,
+                   .metric = TaskDescription::Metric::error,
+                   .target = 0.02,
+                   .held_out_samples = 4096,
+                   .evaluation_interval = 100,
+                   .most_steps = 6400,
+                   .extrapolated_from = "resnet-tiny with 10 and 20 classes (bench/README.md)"}};
   return family;
 }
 

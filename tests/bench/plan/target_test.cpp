@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ using namespace models;
 using namespace results;
 namespace {
 
-/// Those of the suite.
+/// Those of the suite on a CPU.
 std::size_t trained_tasks() {
   const auto is_trained = [](const TaskDescription& task) { return task.extrapolated_from.empty(); };
   return static_cast<std::size_t>(std::ranges::count_if(tasks(), is_trained));
@@ -141,7 +142,23 @@ TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulation
   EXPECT_EQ(plan_of({"--suite", "convergence", "--seeds", "5"}).suite, "convergence (changed: seeds)");
 }
 
-TEST(PlanToTarget, ATaskThatNobodyHasTrainedIsMarkedAndInNoSuite) {
+TEST(PlanToTarget, TheConvergenceSuiteOfAGpuHasTheLargeTasksBesideTheSmallOnes) {
+  const RunPlan plan = make_plan(suite_request("convergence"), 1, "cuda");
+  EXPECT_NE(plan.canonical_json().find(R"("device_class":"gpu")"), std::string::npos);
+  std::set<std::string> large;
+  for (const Point& point : plan.points) {
+    EXPECT_EQ(point.accumulate, 1) << point.id;
+    EXPECT_EQ(point.seeds.size(), 3u) << point.id;
+    EXPECT_EQ(point.table_rows_at_most.has_value(), point.network.name == "dlrm") << point.id;
+    if (point.task->extrapolated_from.empty()) continue;
+    EXPECT_EQ(point.precision, "bf16") << point.id;
+    EXPECT_TRUE(large.insert(point.task->name).second) << point.id;
+  }
+  EXPECT_EQ(large.size(), tasks().size() - trained_tasks());
+  EXPECT_EQ(plan.points.size(), 2 * trained_tasks() + large.size());
+}
+
+TEST(PlanToTarget, ATaskThatNobodyHasTrainedIsMarkedAndInNoSuiteOfACpu) {
   const RunPlan plan = plan_of({"--model", "gpt2-124m,gpt2-tiny", "--target", "default", "--accumulate", "1"});
   ASSERT_EQ(plan.points.size(), 2u);
   for (const Point& point : plan.points) {

@@ -402,20 +402,21 @@ TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   near(wrong_before_noise, source.bayes_error(Split::held_out));
 }
 
-// Of Inception's task: a model that sees an image's pixels without their places, whatever it makes of them, guesses.
+// Of Inception's tasks: a model that sees an image's pixels without their places, whatever it makes of them, guesses.
+// On 23 × 23 pixels exactly; on 299 × 299 but for the 13th harmonic of a phase under noise.
 TEST(ImageSource, PixelsWithoutTheirPlacesAreTheSameInAllClasses) {
   for (const TaskDescription& task : tasks()) {
     const NetworkDescription network = find_network(task.model);
     if (network.shape->family() != "inception") continue;
     const DataDescription data = network.data();
-    const int size = data.image_size;
+    const int size = data.image_size, least = task.model == "inception-tiny" ? size : 13;
     const ImageSource source(size, data.image_channels, data.classes, 1);
     for (const Frequency f : source.frequencies()) {
-      std::vector<int> pixels(static_cast<std::size_t>(size));  // of each phase
+      std::map<int, int> pixels;  // of each phase that occurs
       for (int y = 0; y < size; ++y)
-        for (int x = 0; x < size; ++x) ++pixels[static_cast<std::size_t>(((f.x * x + f.y * y) % size + size) % size)];
-      EXPECT_EQ(pixels, std::vector<int>(static_cast<std::size_t>(size), size))
-          << task.name << " " << f.x << " " << f.y;
+        for (int x = 0; x < size; ++x) ++pixels[((f.x * x + f.y * y) % size + size) % size];
+      EXPECT_GE(static_cast<int>(pixels.size()), least) << task.name << " " << f.x << " " << f.y;
+      for (const auto& [phase, count] : pixels) EXPECT_EQ(count, size * size / static_cast<int>(pixels.size()));
     }
   }
 }
