@@ -24,8 +24,8 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
                  std::optional<std::int64_t> global);
 /// `--micro-batch auto`: size 1 until another is found. Throws likewise, and where the network has batch norm.
 void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std::optional<std::int64_t> global);
-/// Throws UsageError for a size that the network cannot have; Indivisible where that follows from a task's batch and was
-/// not given.
+/// Throws UsageError for a size that the network cannot have; Indivisible where it was not given and follows from a
+/// task's batch.
 void check_micro_batch(const Point& point, bool is_given);
 /// Every rank evaluates its part of the held-out samples, in whole micro-batches. Throws Indivisible.
 void check_evaluation(const Point& point);
