@@ -270,6 +270,8 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
   return std::move(a.graph);
 }
 
+// From 9.25 on sm_90 has a deterministic backward whose workspace is linear in seq (cudnn-frontend#398: engine 6, tiles
+// of 64 x 64, STAGES 4). It is not here: it too must be asked for by engine and knobs, and was not asked of a library.
 Demands attention_demands(bool deterministic, std::size_t memory_bytes) {
   return {.deterministic = deterministic, .most_workspace_bytes = std::min(std::size_t{8} << 30, memory_bytes / 8)};
 }
@@ -301,6 +303,11 @@ std::string why_no_attention(const AttentionShape& shape, int architecture, bool
     return "cuDNN's fused attention wants a head_dim that 8 divides, not " + std::to_string(shape.head_dim);
   if (shape.seq == 1) return "cuDNN's fused attention has no backward for one position";
   if (architecture < 80) return "cuDNN's fused attention wants sm_80 or later";
+  // There it takes cuDNN 9.18.1 (TransformerEngine#2584) and an engine that heuristics do not propose, which is not
+  // asked for yet. cudnn-frontend (override_heuristics_query of its backward) takes engine 5 with knobs: KERNEL_CFG 31
+  // and STAGES 2; from 9.23 on TILE_M 3, TILE_N 2, KERNEL_CFG 2, STREAM_K 0, TILE_CGA_M 0 and STAGES 2. For a described
+  // B200 9.19.0 and 9.26.0 accept these configurations of the graph that keeps dP; none was compiled or run. Heuristics
+  // propose engine 7 alone, for which no source promises an order of its sums, nor does a note: dq_sum's have none too.
   if (deterministic && architecture >= 100)
     return "cuDNN's deterministic attention is for sm_80 to sm_90, this is sm_" + std::to_string(architecture) +
            ": --deterministic no has another one";
