@@ -68,7 +68,7 @@ void Check::not_null(const char* argument, const void* pointer) const {
 void Check::may_be_rounded(const char* argument, const RoundedInput& operand, DType dtype, std::int64_t rows,
                            std::int64_t columns) const {
   if (!operand) return;
-  if (dtype != DType::bf16) fail(argument, "bf16, of which fp8 is made", std::string(to_string(dtype)));
+  if (dtype != DType::bf16) fail(argument, "bf16, to be rounded to fp8", std::string(to_string(dtype)));
   if (rows % 16 != 0 || columns % 16 != 0)
     fail(argument, "rows and columns that are multiples of 16", Dims({rows, columns}).str());
   const std::int64_t count = Dims{rows, columns}.count(), inverse = 16;  // bytes

@@ -193,7 +193,7 @@ TEST_P(RoundedAhead, WhatDoesNotFitIsRefused) {
     }
   };
   const RoundedInput good = to.input(false, true);
-  if (dtype() != DType::bf16) return refused(device(), {}, good, "bf16, of which fp8 is made");
+  if (dtype() != DType::bf16) return refused(device(), {}, good, "bf16, to be rounded to fp8");
   refused(device(), y, good, "none where it is rounded");
   refused(device(), {}, {}, "no tensor");
   RoundedInput bad = good;

@@ -77,8 +77,8 @@ TEST(Ledger, PlannedShapesAreThoseOfTheBlocks) {
   EXPECT_FALSE(planned_shapes({find_network("resnet-tiny"), Precision::tf32, 2, 0, 1}).convolution.empty());
 }
 
-// Of the bottlenecks' 16 sums of two gradients all but the first one's, in front of which is the max pool, are part of
-// a batch norm; and no batch norm without a residual reads what its ReLU wrote.
+// The bottlenecks add two gradients in 16 places. A batch norm takes over each of these sums but the first, which follows
+// the max pool; and no batch norm without a residual reads what its ReLU wrote.
 TEST(Ledger, BatchNormsOfAResidualNetworkTakeItsSumsAndMasksWithThem) {
   const auto rows = ledger({find_network("resnet-50"), Precision::bf16, 2, 0, 1});
   const double element = 2 * 2;  // bytes in two images

@@ -115,7 +115,7 @@ void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
 /// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and
 /// `transposed` (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`;
 /// *inverse, where given: scale->inverse. `sums`, optional and of a `gradient` alone: (fp8_tiles(rows), columns), sums
-/// of x down the rows of each tile, of which column_sums() makes those of all.
+/// of x over the rows of each tile; column_sums() adds up the tiles.
 void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale,
                void* straight, void* transposed, bool follows = true, float* inverse = nullptr, float* sums = nullptr);
 Index fp8_tiles(Index rows);
