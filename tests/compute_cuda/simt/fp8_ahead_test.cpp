@@ -90,7 +90,9 @@ class RoundedAhead : public DeviceTest {
       EXPECT_TRUE(behind.transposed == ahead.transposed);
       EXPECT_TRUE(behind.memory == ahead.memory) << "the scale's greatest";
       EXPECT_NE(follows, ahead.scale()->greatest == std::bit_cast<std::uint32_t>(0.125f));
-      if (keeps_y) EXPECT_EQ(std::memcmp(kept.data, y.data, y.bytes()), 0);
+      if (keeps_y) {
+        EXPECT_EQ(std::memcmp(kept.data, y.data, y.bytes()), 0);
+      }
       ASSERT_EQ(others.size(), same.size());
       for (std::size_t i = 0; i < same.size(); ++i)
         EXPECT_EQ(std::memcmp(others[i].data, same[i].data, same[i].bytes()), 0) << "output " << i;
