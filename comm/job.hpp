@@ -61,7 +61,8 @@ class Job {
   /// The gradient communicator over all ranks: the first of communicators.def that serves.
   std::unique_ptr<Communicator> communicator(models::Device& device);
 
-  /// Ends all ranks with this exit code; never returns, never throws. From any thread.
+  /// Ends all ranks with this exit code, after the launcher has read what this rank wrote or 1 s for each of stdout
+  /// and stderr; never returns, never throws. From any thread.
   [[noreturn]] void abort(int exit_code) noexcept;
 
  private:

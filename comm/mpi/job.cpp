@@ -1,5 +1,7 @@
 #include "comm/job.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -9,6 +11,7 @@
 
 #include "comm/launch.hpp"
 #include "comm/mpi/check.hpp"
+#include "comm/mpi/output.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 
@@ -208,7 +211,12 @@ void Job::abort(int exit_code) noexcept {
   std::fflush(nullptr);
   int all = 1;
   if (MPI_Comm_size(MPI_COMM_WORLD, &all) != MPI_SUCCESS) all = size();
-  if (all > 1) MPI_Abort(MPI_COMM_WORLD, exit_code);  // also where a peer is in the middle of a collective
+  if (all > 1) {
+    // A launcher that kills the ranks may not read their pipes to the end: seen with MPICH's mpiexec.
+    for (const int descriptor : {STDERR_FILENO, STDOUT_FILENO})
+      mpi::wait_until_read(descriptor, std::chrono::seconds(1));
+    MPI_Abort(MPI_COMM_WORLD, exit_code);  // also where a peer is in the middle of a collective
+  }
   // Alone nobody waits, and MPI_Abort would add a banner to an error that has been told already.
   int finalised = 0;
   if (MPI_Finalized(&finalised) == MPI_SUCCESS && !finalised) MPI_Finalize();
