@@ -1,12 +1,14 @@
 """gpu-validate's page for people, summary.md, and the text of a profile."""
 from validation.figures import furthest, name_of
+from validation.plan import DEFAULT_BUCKET_MIB
 
 MEANINGS = {"facts": "says which machine this is", "asks": "asks the libraries for each product of the suites",
             "tests": "runs the tests that need a GPU", "ratios": "compares bf16 steps with compiled PyTorch",
             "fp8": "compares fp8 with bf16", "energy": "measures joules in windows of 60 s",
             "checks": "trains on two ranks, with recomputation, with accumulation, and after a point that does not fit",
             "oracle": "compares exported steps with PyTorch in float64", "memory": "looks for accesses outside of buffers",
-            "nccl": "trains with NCCL", "precisions": "measures other networks and precisions", "ops": "times products and attention alone",
+            "nccl": "trains with NCCL", "buckets": "compares sizes of gradient buckets",
+            "precisions": "measures other networks and precisions", "ops": "times products and attention alone",
             "torch-rest": "runs PyTorch on the other points", "profile": "puts each operator beside its least time"}
 
 COLUMNS = """- **point**: network, precision, micro-batch (`mb`) × tokens of a sample, options. By default trainwatt's sums do not depend on the order in
@@ -23,6 +25,9 @@ GOALS = "A goal is reached if the figure is at least the one asked for."
 LEAST = """**Least time**: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, whichever takes longer; calculated. **Above least**: the
 time of an operator in a profiled step, whose operators run one by one, less its least time: what could be gained at most. Named are the three
 operators of each point with the most of it. **Outside operators**: the rest of the profiled step. `profiles/` in the archive has all."""
+BUCKETS = """**Bucket**: `--bucket-mib`, in steps whose gradients go through the named library. One rank has nothing to exchange: its rows say what it
+costs that each full bucket ends a graph of the backward pass. On several ranks, small buckets start the exchange early and large ones use the
+links better. **Communication**: what the backward pass does not hide. One launch for each size: differences of about 1 % mean nothing."""
 REHEARSED_LEAST = """This is a CPU, which the list of vendor peaks does not have. So the first columns are this CPU's, the last one is the least time of the same
 step on an {}, calculated and not measured. They are of different devices: do not compare them. On a GPU of the list, this table names
 the operators of each network that are furthest from the device's limit instead."""
@@ -129,6 +134,15 @@ def rehearsed_profiles_table(points):
                            seconds(point["profile"]["least_step_s"])] for point in points))
 
 
+def buckets_table(buckets):
+    def row(one):
+        return [one["ranks"], f"{one['bucket_mib']:g}", one.get("communicator") or "–", one.get("step_mode") or "–",
+                seconds(one.get("step_time_s")), seconds(one.get("communication_s")), number(one.get("samples_per_s")), shown(one.get("ratio_to_default"), ".3f"),
+                one.get("reason") or "–"]
+    return rows_of(["ranks", "bucket, MiB", "exchange by", "steps as", "step", "communication", "samples/s", f"÷ {DEFAULT_BUCKET_MIB} MiB", "notes"],
+                   map(row, buckets["sizes"]))
+
+
 def machine(facts):
     named = [facts.get("Product Name"), facts.get("Driver Version") and f"driver {facts['Driver Version']}",
              facts.get("CUDA Version") and f"CUDA {facts['CUDA Version']}",
@@ -150,6 +164,8 @@ def page(summary):
     if summary["points"]:
         lines += ["## Training steps", "", points_table(summary), "",
                   *(f"{figure} is – for all points: {reason}." for figure, reason, is_common in lacking(summary) if is_common), "", COLUMNS, ""]
+    if buckets := summary.get("buckets"):
+        lines += ["## Gradient buckets", "", f"{buckets['point']}:", "", buckets_table(buckets), "", BUCKETS, ""]
     if profiled := [point for point in summary["points"] if "profile" in point]:
         lines += ["## Where the time of a step goes", ""]
         lines += ([REHEARSED_LEAST.format(profiled[0]["profile"]["least_times_of"]), "", rehearsed_profiles_table(profiled)] if rehearsed else

@@ -2,14 +2,15 @@
 import collections
 
 # In order of worth: gpu-validate's description says why.
-PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "precisions", "ops", "torch-rest", "profile")
+PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
+          "ops", "torch-rest", "profile")
 # The test program that asks the libraries for every product of the suites, and a filter for its cases on a GPU.
 ASKS = {"suite_plans_test": "*cuda*"}
 # The other test programs with cases of the label gpu, likewise.
 GPU_TESTS = {"cuda_device_test": "*", "cuda_steps_test": "*", "cudnn_gpu_test": "*", "compute_contract_test": "*cuda*",
              "compute_operators_test": "*cuda*", "compute_products_test": "*cuda*", "models_golden_test": "*cuda*"}
 # Time limits of pieces, if less than the time left.
-LIMITS = {"facts": 60, "asks": 30, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "ops": 45}
+LIMITS = {"facts": 60, "asks": 30, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "buckets": 150, "ops": 45}
 # Seconds that a process gets for its report after SIGTERM; mpirun gives its ranks OMPI_MCA_odls_base_sigkill_timeout of them.
 ENDING = 12
 # A point with a goal: network, precision, micro-batch, tokens; seconds of a block of steps (at least 30 steps, 10 for gpt2-1558m and
@@ -46,6 +47,12 @@ PRECISIONS = [
     Launch("inception-v3", ["fp16"], 256, None, 0.7, 3, 120),
     Launch("gpt2-1558m", ["tf32", "fp16", "float32"], 32, 1024, 1.5, 3, 110),
 ]
+# Steps with gradients through NCCL and these sizes of buckets in MiB, most telling first: the default, one bucket for all gradients,
+# sizes between and below. Reserved is nothing; a launch starts if there are these seconds.
+Buckets = collections.namedtuple("Buckets", "launch sizes_mib seconds")
+BUCKETS = Buckets(Launch("gpt2-124m", ["bf16"], 32, 1024, 1.0, 3, 60), (25, 1024, 100, 5), 25)
+REHEARSED_BUCKETS = Buckets(Launch("gpt2-tiny", ["float32"], 8, 64, 0.1, 1, 300), (25, 0.25), 0)
+DEFAULT_BUCKET_MIB = 25
 REHEARSED_GOALS = [Goal("gpt2-tiny", "bf16", 8, 64, 0.2, "", True, 20, 20, 20), Goal("resnet-tiny", "float32", 8, None, 0.2, "", False, 20, 20, 0)]
 REHEARSED_FP8 = [Launch("gpt2-tiny", ["fp8"], 8, 64, 0.2, 3, 300)]
 REHEARSED = [

@@ -2,6 +2,8 @@
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -75,6 +77,15 @@ class Runner:
             return without_share
         at = names.index(what)
         return max(self.shares[at][1], self.left() - sum(seconds for _, seconds in self.shares[at + 1:]))
+
+    def gpus(self):
+        """How many GPUs the driver lists and this process may see; 1 if the driver's tool does not say."""
+        if shutil.which("nvidia-smi") is None:
+            return 1
+        done = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False)
+        listed = len(re.findall(r"^GPU \d+:", done.stdout, re.M))
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        return max(1, listed if visible is None else min(listed, len(visible.split(","))))
 
     def program(self, name):
         for folder in ("bin", "tests", "."):

@@ -1,4 +1,4 @@
-"""gpu-validate's pieces that time training steps of trainwatt: ratios, fp8, energy, precisions."""
+"""gpu-validate's pieces that time training steps of trainwatt: ratios, fp8, energy, buckets, precisions."""
 import json
 import os
 import statistics
@@ -16,10 +16,10 @@ def why_ended(code, output):
 
 
 class Steps(Runner):
-    def train(self, launch, name, limit):
+    def train(self, launch, name, limit, ranks=1):
         """The records of one launch of trainwatt-train by precision, and the reason why others are missing."""
         folder = os.path.join(self.work, "steps", name)
-        command = ["mpirun", "--bind-to", "none", "-np", "1", self.program("trainwatt-train"), "--device", self.device,
+        command = ["mpirun", "--bind-to", "none", "-np", str(ranks), self.program("trainwatt-train"), "--device", self.device,
                    "--model", launch.model, "--precision", ",".join(launch.precisions), "--micro-batch", str(launch.micro_batch),
                    "--window", str(launch.window), "--trials", str(launch.trials), "--out", folder, *launch.more]
         if launch.seq_len:
@@ -100,6 +100,59 @@ class Steps(Runner):
             raise LeftOut("none of these networks has a goal in fp8")
         first = len(self.summary["points"])
         return self.measured_line(first, self.measure(self.fp8_launches))
+
+    # ---- gradient buckets ----
+    def with_buckets(self, launch, ranks, size):
+        """The figures of one size, or the reason why there are none."""
+        communicator = "mpi" if self.options.rehearse else "nccl"
+        launch = launch._replace(more=("--comm", communicator, "--bucket-mib", f"{size:g}"))
+        found, why = self.train(launch, f"buckets-{ranks}-{size:g}", min(launch.limit, max(0, self.left())), ranks)
+        record = found.get(launch.precisions[0])
+        one = {"ranks": ranks, "bucket_mib": size}
+        rate = record and record["summary"].get("samples_per_s")
+        if not rate:
+            return {**one, "reason": "; ".join(record["verdict"]["reasons"]) if record and record["verdict"]["reasons"] else why}
+        execution, step = record.get("execution") or {}, record["summary"].get("step_time_s")
+        hidden = [trial["phase_s"]["communication"] for trial in record["trials"] if "communication" in trial.get("phase_s", {})]
+        return {**one, "samples_per_s": rate["value"], "step_time_s": step and step["value"],
+                "communication_s": statistics.median(hidden) if hidden else None,
+                "communicator": execution.get("communicator"), "step_mode": execution.get("step_mode")}
+
+    def buckets(self):
+        """Steps with several sizes of gradient buckets: on all GPUs of this machine, then on one, where they only cut graphs."""
+        launch, sizes, needed = plan.REHEARSED_BUCKETS if self.options.rehearse else plan.BUCKETS
+        if self.options.models and launch.model not in self.options.models.split(","):
+            raise LeftOut(f"measured with {launch.model} only")
+        gpus = 2 if self.options.rehearse else self.gpus()
+        again = f"call again with --only buckets --models {launch.model}"
+        measured, late = [], 0
+        point = {"model": launch.model, "precision": launch.precisions[0], "micro_batch": launch.micro_batch, "seq_len": launch.seq_len}
+        for ranks in (gpus, 1) if gpus > 1 and not self.options.rehearse else (gpus,):
+            for size in sizes:
+                if self.left() < needed:
+                    late += 1
+                    continue
+                measured.append(self.with_buckets(launch, ranks, size))
+                if "libnccl" in measured[-1].get("reason", ""):
+                    raise LeftOut("NCCL is not installed")
+        if not measured:
+            raise LeftOut(f"no time was left: {again}")
+        usual = {one["ranks"]: one["samples_per_s"] for one in measured if one["bucket_mib"] == plan.DEFAULT_BUCKET_MIB and "reason" not in one}
+        for one in measured:
+            if "reason" not in one and one["ranks"] in usual:
+                one["ratio_to_default"] = one["samples_per_s"] / usual[one["ranks"]]
+        self.summary["buckets"] = {"point": figures.name_of(point), "sizes": measured}
+        bad = [f"{one['bucket_mib']:g} MiB on {one['ranks']}" for one in measured if "reason" in one]
+        text = f"{len(measured) - len(bad)} of {len(measured) + late} sizes measured"
+        for ranks in usual:
+            best = max((one for one in measured if one["ranks"] == ranks and "reason" not in one), key=lambda one: one["samples_per_s"])
+            text += (f"; fastest on {ranks} {'rank' if ranks == 1 else 'ranks'}: {best['bucket_mib']:g} MiB, {best['ratio_to_default']:.3f} × "
+                     f"the default of {plan.DEFAULT_BUCKET_MIB}")
+        if late:
+            text += f"; no time for {late}: {again}"
+        if bad:
+            raise Failed(f"{text}; no throughput with {', '.join(bad)}; see steps.log")
+        return text
 
     # ---- ratios and energy ----
     def point_of(self, goal, more=()):

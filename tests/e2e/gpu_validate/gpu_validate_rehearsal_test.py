@@ -30,6 +30,13 @@ class Rehearsal(Script):
         self.assertEqual(summary["asks"]["refused"], [])
         self.assertRegex(summary["pieces"]["memory"]["text"], "^[1-9][0-9]* tests on the CPU")
         self.assertRegex(summary["pieces"]["nccl"]["text"], "^MPI in place of NCCL: ")
+        buckets = summary["buckets"]["sizes"]
+        self.assertEqual([(one["ranks"], one["bucket_mib"], one["communicator"]) for one in buckets], [(2, 25, "mpi"), (2, 0.25, "mpi")])
+        for one in buckets:
+            self.assertGreater(one["samples_per_s"], 0)
+            self.assertGreater(one["communication_s"], 0)
+            self.assertAlmostEqual(one["ratio_to_default"], one["samples_per_s"] / buckets[0]["samples_per_s"])
+        self.assertRegex(summary["pieces"]["buckets"]["text"], "^2 of 2 sizes measured; fastest on 2 ranks: ")
         self.assertGreater(summary["ops"]["attention_backward_any_order_share"], 0)
         ran, missing = set(summary["ops"]["best_linear_flops_per_s"]), set(summary["ops"]["unsupported"])
         self.assertEqual(ran - {"float32_bf16"}, {"float32", "bf16"})
@@ -52,6 +59,7 @@ class Rehearsal(Script):
         self.assertEqual(set(rates), {
             "gpt2-tiny bf16", "gpt2-tiny bf16 --deterministic no", "resnet-tiny float32", "gpt2-tiny fp8", "gpt2-tiny float32", "gpt2-tiny tf32",
             "gpt2-tiny fp16", "llama-tiny float32", "dlrm-tiny float32 --table-rows-at-most 100"})
+        self.assertRegex(text, r"\| 2 \| 0\.25 \| mpi \| eager \| ")
         self.assertIn(f"| {rates['gpt2-tiny float32'] / rates['gpt2-tiny bf16']:.3f} |", text, "float32 against bf16")
         self.assertIn("÷ PyTorch is – for all points: PyTorch cannot be imported.", text)
         self.assertIn("calculated: least step on an NVIDIA H200 |", text)

@@ -56,7 +56,7 @@ class GpuValidate(Script):
 
         program(tools / "mpirun", "at = 1 + sys.argv.index('-np')\nos.execv(sys.argv[at + 1], sys.argv[at + 1:])\n")
         program(tools / "compute-sanitizer", "print('[       OK ] A.one')\nprint('========= ERROR SUMMARY: 0 errors')\n")
-        program(tools / "nvidia-smi", "print('    Product Name : A')\n")
+        program(tools / "nvidia-smi", "print('GPU 0: A (UUID: a)\\nGPU 1: A (UUID: b)' if sys.argv[1] == '--list-gpus' else '    Product Name : A')\n")
         for name in load().plan.GPU_TESTS:
             program(build / "tests" / name, "assert os.environ['TRAINWATT_REQUIRE_GPU'] == '1'\nprint('[       OK ] A.one')\n")
         program(build / "tests" / "suite_plans_test",
@@ -74,15 +74,16 @@ class GpuValidate(Script):
                 "if '--dry-run' in sys.argv or '--export-step' in sys.argv:\n    sys.exit()\n"
                 "assert os.environ['OMPI_MCA_odls_base_sigkill_timeout'] == '8' and given['--device'] == 'cuda'\n"
                 "os.makedirs(given['--out'])\nrecords = []\n"
+                "rate = 16.0 * {'1024': 1.25, '5': 0.5}.get(given.get('--bucket-mib'), 1)\n"
                 "for batch in given['--micro-batch'].split(','):\n"
                 "    for precision in given['--precision'].split(','):\n"
                 "        failed = len(batch) > 4\n"
                 "        records.append({'workload': {'precision': precision, 'global_batch': 8, 'micro_batch': int(batch)},\n"
-                "            'trials': [] if failed else [{'step_time_s': [0.5] * 40, 'loss': [2.0], 'energy': [\n"
+                "            'trials': [] if failed else [{'step_time_s': [0.5] * 40, 'loss': [2.0], 'phase_s': {'communication': 0.02}, 'energy': [\n"
                 "                {'counted': True, 'scope': 'device', 'energy_j': 100.0, 'uncertainty_j': 1.0, 'method': 'counter'}]}],\n"
-                "            'execution': {'communicator': 'nccl', 'route': 'NCCL', 'recompute': True},\n"
+                "            'execution': {'communicator': 'nccl', 'route': 'NCCL', 'recompute': True, 'step_mode': 'graph'},\n"
                 "            'verdict': {'status': 'failed' if failed else 'valid', 'flags': ['shared_gpu'], 'reasons': []},\n"
-                "            'summary': {'samples_per_s': {'value': 16.0}, 'of_ceiling': 0.8, 'mfu': 0.4, 'step_time_s': {'value': 0.5},\n"
+                "            'summary': {'samples_per_s': {'value': rate}, 'of_ceiling': 0.8, 'mfu': 0.4, 'step_time_s': {'value': 0.5},\n"
                 "                        'op_share': {'classifier': 0.2, 'adamw': 0.4, 'refresh': 0.1}}})\n"
                 "json.dump({'records': records, 'context': {'devices': [{'name': 'NVIDIA H200'}]}}, open(os.path.join(given['--out'], 'report.json'), 'w'))\n")
         program(copy / "scripts" / "lib" / "torch_step.py",
@@ -113,7 +114,15 @@ class GpuValidate(Script):
                          | {("gpt2-1558m bf16: MFU", "missed"), ("gpt2-1558m bf16: FLOP/s ÷ FLOP/s of its products alone", "reached"),
                             ("gpt2-1558m fp8: samples/s ÷ bf16", "missed")}, "fp8 is as fast as bf16 here")
         self.assertEqual(summary["asks"], {"asked": 1, "refused": [], "epilogues_refused": ["linear 8 x 8 -> 8, fp16: forward with bias"]})
+        # First on all GPUs, then on one.
+        sizes = [(1, 25), (1.25, 1024), (1, 100), (0.5, 5)]
+        self.assertEqual([(one["ranks"], one["ratio_to_default"], one["bucket_mib"]) for one in summary["buckets"]["sizes"]],
+                         [(ranks, *one) for ranks in (2, 1) for one in sizes])
+        self.assertEqual(summary["pieces"]["buckets"]["text"], "8 of 8 sizes measured; fastest on 2 ranks: 1024 MiB, 1.250 × the default of 25; "
+                         "fastest on 1 rank: 1024 MiB, 1.250 × the default of 25")
         text = (self.out / "summary.md").read_text()
+        self.assertIn("\ngpt2-124m bf16 mb32×1024:\n", text)
+        self.assertIn("| 2 | 1024 | nccl | graph | 500 ms | 20 ms | 20 | 1.250 | – |", text)
         self.assertIn("| gpt2-124m bf16: samples/s ÷ compiled PyTorch | ≥ 1.25 | 1.600 [1.600 … 1.600] | reached | – |", text)
         self.assertIn("| gpt2-1558m bf16: MFU | ≥ 0.53 | 0.400 | **MISSED** | – |", text)
         # adamw has the larger share, and also more time above its least; refresh is not in the ledger.
@@ -140,6 +149,9 @@ class GpuValidate(Script):
         self.assertLess(first("torch_step.py", "gpt2-124m", "--seconds"), any_order)
         self.assertLess(any_order, first("bin/trainwatt-train", "gpt2-124m", "gpt2-124m-bf16-again"))
         self.assertLess(first("torch_step.py", "resnet-50", "--seconds"), first("bin/trainwatt-train", "gpt2-124m", "--window 60"))
+        # The exchange, behind all that has a goal and in front of all else.
+        self.assertLess(first("bin/trainwatt-train", "--window 60"), first("mpirun", "-np 2", "--comm nccl --bucket-mib 25"))
+        self.assertLess(first("mpirun", "-np 1", "--comm nccl --bucket-mib 5"), first("bin/trainwatt-train", "bert-large"))
 
     def test_what_hangs_is_ended_and_what_it_finished_is_kept(self):
         module = load()
@@ -316,7 +328,7 @@ class GpuValidate(Script):
         listed = re.search(r"--models NAMES +any of: ([^(]*) \(default", module.__doc__).group(1)
         self.assertEqual(set(listed.split(", ")), planned)
         listed = re.search(r"--only PIECES +any of: ([^;]*);", module.__doc__).group(1)
-        self.assertEqual(tuple(listed.split(", ")), module.plan.PIECES)
+        self.assertEqual(tuple(re.split(r",\s+", listed)), module.plan.PIECES)
 
     def test_times_of_a_device_are_beside_its_own_ledger(self):
         """The real `trainwatt models --against`, with a report of a rehearsal that says it came from a GPU of the list."""
