@@ -13,16 +13,16 @@ using namespace models;
 
 namespace {
 
-float fill(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1009); }
+float element(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1009); }
 
 void fill_all(Guarded<float>& values, int rank) {
-  for (std::int64_t i = 0; i < values.count(); ++i) values[i] = fill(rank, i);
+  for (std::int64_t i = 0; i < values.count(); ++i) values[i] = element(rank, i);
 }
 void expect_sums(Guarded<float>& values, int ranks, const char* of) {
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < values.count(); ++i) {
     float expected = 0;
-    for (int r = 0; r < ranks; ++r) expected += fill(r, i);
+    for (int r = 0; r < ranks; ++r) expected += element(r, i);
     wrong += values[i] != expected;
   }
   EXPECT_EQ(wrong, 0) << of << " of " << values.count();
@@ -139,7 +139,7 @@ TEST(Exchange, SumsAndSendsByTheCommunicator) {
   if (rank != 0) return;
   exchange->receive(stream, values.tensor(), size - 1);
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < values.count(); ++i) wrong += values[i] != fill(size - 1, i);
+  for (std::int64_t i = 0; i < values.count(); ++i) wrong += values[i] != element(size - 1, i);
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(values.intact());
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdlib>
 #include <deque>
 #include <exception>
@@ -17,6 +16,7 @@
 
 #include "models/compute/cuda/kernels/occupancy.hpp"
 #include "tests/support/simt/memory.hpp"
+#include "tests/support/simt/order.hpp"
 #include "tests/support/simt/runtime.hpp"
 
 #undef threadIdx
@@ -28,7 +28,6 @@ namespace tw::simt {
 namespace {
 
 constexpr int warp_size = 32;
-constexpr int most_threads = 1024;
 constexpr std::size_t stack_bytes = 32 * 1024;
 // Of a block on every GPU with fp8 (CUDA C++ Programming Guide, "Compute Capabilities": 8.9 and 12.0 have the least).
 constexpr std::size_t most_shared_bytes = 99 * 1024;
@@ -93,61 +92,16 @@ Touched touched;
 bool counts = false, is_first_run = false;
 
 // ---- threads ----
-/// The threads that can go on, and which of them does so next. Ascending and descending: always the first (last) of
-/// them, so that one warp runs ahead of the others as far as barriers let it; seeded: in turn, in an order drawn anew
-/// for each block.
-class Order {
- public:
-  void start(int count, Schedule schedule, std::uint64_t seed) {
-    in_turn_ = schedule == Schedule::seeded;
-    cursor_ = 0;
-    ready_.fill(0);
-    thread_at_.resize(static_cast<std::size_t>(count));
-    std::iota(thread_at_.begin(), thread_at_.end(), 0);
-    if (schedule == Schedule::descending) std::reverse(thread_at_.begin(), thread_at_.end());
-    for (std::size_t i = thread_at_.size(); in_turn_ && i > 1; --i) {
-      seed = seed * 6364136223846793005u + 1442695040888963407u;
-      std::swap(thread_at_[i - 1], thread_at_[(seed >> 33) % i]);
-    }
-    place_of_.resize(thread_at_.size());
-    for (std::size_t i = 0; i < thread_at_.size(); ++i) place_of_[static_cast<std::size_t>(thread_at_[i])] = i;
-  }
-  void put(int thread) {
-    const std::size_t place = place_of_[static_cast<std::size_t>(thread)];
-    ready_[place / 64] |= std::uint64_t{1} << place % 64;
-  }
-  /// -1 where none can go on.
-  int take() {
-    std::size_t place = from(in_turn_ ? cursor_ : 0);
-    if (place == none) place = from(0);
-    if (place == none) return -1;
-    ready_[place / 64] &= ~(std::uint64_t{1} << place % 64);
-    cursor_ = place + 1;
-    return thread_at_[place];
-  }
-
- private:
-  static constexpr std::size_t none = most_threads;
-  std::size_t from(std::size_t first) const {
-    for (std::size_t word = first / 64; word < ready_.size(); ++word) {
-      const std::uint64_t bits = word == first / 64 ? ready_[word] >> first % 64 << first % 64 : ready_[word];
-      if (bits != 0) return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-    }
-    return none;
-  }
-
-  bool in_turn_ = false;
-  std::size_t cursor_ = 0;
-  std::array<std::uint64_t, most_threads / 64> ready_{};
-  std::vector<int> thread_at_;         // by place in the order
-  std::vector<std::size_t> place_of_;  // by thread
-};
-
 /// Lanes of one warp that meet in one call of a warp function.
 struct Meeting {
   unsigned mask, arrived, left;  // left: lanes that have gone on
   Place place;
   std::array<std::uint64_t, warp_size> values;
+};
+
+/// A stack on which threads run one after the other, until one of them waits on it.
+struct Runner {
+  boost::context::fiber fiber;
 };
 
 struct Lane {
@@ -158,7 +112,7 @@ struct Lane {
   Place place{};
   unsigned mask = 0;
   Meeting* meeting = nullptr;  // whose values the lane may still read
-  boost::context::fiber fiber, caller;
+  Runner* runner = nullptr;    // from its start to its end
 };
 
 class Block {
@@ -176,12 +130,16 @@ class Block {
   const std::uint64_t* exchange(Place place, unsigned mask, std::uint64_t value);
 
  private:
-  void start(Lane& lane);
+  Runner* idle_runner();
+  void run_threads(Runner& runner);
+  bool take_next();
+  void leave(boost::context::fiber& stack);
   void wait(Lane::State state, Place place) {
     Lane& lane = *lane_;
     lane.state = state;
     lane.place = place;
-    lane.caller = std::move(lane.caller).resume();
+    take_next();
+    leave(lane.runner->fiber);
   }
   void make_ready(Lane& lane) {
     lane.state = Lane::State::ready;
@@ -192,9 +150,12 @@ class Block {
   std::string waiting(Lane::State state) const;
 
   Order order_;
-  std::deque<Lane> lanes_;  // grows to the largest block seen; their fibers live on
-  int count_ = 0, at_barrier_ = 0;
-  Lane *lane_ = nullptr, *first_at_barrier_ = nullptr;
+  std::deque<Lane> lanes_;      // grows to the largest block seen
+  std::deque<Runner> runners_;  // grows to the most threads that waited at once
+  std::vector<Runner*> idle_;
+  boost::context::fiber launcher_;  // the stack of run()
+  int count_ = 0, at_barrier_ = 0, left_ = 0;
+  Lane *lane_ = nullptr, *first_at_barrier_ = nullptr;  // lane_: whose thread runs; none outside of run()
   const std::function<void()>* body_ = nullptr;
   std::exception_ptr error_;
   std::array<std::vector<std::unique_ptr<Meeting>>, most_threads / warp_size> meetings_;
@@ -208,28 +169,62 @@ Block& block() {
   return one;
 }
 
-void Block::start(Lane& lane) {
-  lane.fiber = boost::context::fiber(std::allocator_arg, boost::context::fixedsize_stack(stack_bytes),
-                                     [this, &lane](boost::context::fiber&& caller) {
-                                       lane.caller = std::move(caller);
-                                       for (;;) {
-                                         try {
-                                           (*body_)();
-                                         } catch (const std::exception&) {  // not Boost's own, which ends the fiber
-                                           error_ = std::current_exception();
-                                         }
-                                         leave_meeting(lane);
-                                         lane.state = Lane::State::left;
-                                         lane.caller = std::move(lane.caller).resume();
-                                       }
-                                       return std::move(lane.caller);
-                                     });
+Runner* Block::idle_runner() {
+  if (idle_.empty()) {
+    Runner& runner = runners_.emplace_back();
+    runner.fiber = boost::context::fiber(std::allocator_arg, boost::context::fixedsize_stack(stack_bytes),
+                                         [this, &runner](boost::context::fiber&& none) {
+                                           for (;;) run_threads(runner);
+                                           return std::move(none);
+                                         });
+    return &runner;
+  }
+  Runner* const runner = idle_.back();
+  idle_.pop_back();
+  return runner;
+}
+
+/// The thread that is to go on, if any can, is lane_'s.
+bool Block::take_next() {
+  const int next = error_ ? -1 : order_.take();
+  lane_ = next < 0 ? nullptr : &lanes_[static_cast<std::size_t>(next)];
+  return lane_ != nullptr;
+}
+
+/// Goes on with lane_'s thread, or with run() where there is none. `stack`: where the caller will go on.
+void Block::leave(boost::context::fiber& stack) {
+  if (lane_ != nullptr && lane_->runner == nullptr) lane_->runner = idle_runner();
+  boost::context::fiber& to = lane_ != nullptr ? lane_->runner->fiber : launcher_;
+  std::move(to).resume_with([&stack](boost::context::fiber&& left) {
+    stack = std::move(left);
+    return boost::context::fiber();
+  });
+}
+
+/// Runs lane_'s thread and those after it, up to the first that has already waited, on another stack: to change stacks
+/// takes longer than many a thread.
+void Block::run_threads(Runner& runner) {
+  do {
+    Lane& lane = *lane_;
+    lane.runner = &runner;
+    try {
+      (*body_)();
+    } catch (const std::exception&) {  // not Boost's own, which ends the fiber
+      error_ = std::current_exception();
+    }
+    leave_meeting(lane);
+    lane.state = Lane::State::left;
+    lane.runner = nullptr;
+    ++left_;
+  } while (take_next() && lane_->runner == nullptr);
+  idle_.push_back(&runner);
+  leave(runner.fiber);
 }
 
 void Block::run(dim3 extent, dim3 grid, uint3 index, const std::function<void()>& body, Schedule schedule,
                 std::uint64_t seed) {
   count_ = static_cast<int>(extent.x * extent.y * extent.z);
-  at_barrier_ = 0;
+  at_barrier_ = left_ = 0;
   body_ = &body;
   error_ = nullptr;
   while (static_cast<int>(lanes_.size()) < count_) lanes_.emplace_back();
@@ -240,22 +235,17 @@ void Block::run(dim3 extent, dim3 grid, uint3 index, const std::function<void()>
     lane.thread = {uint3{at % extent.x, at / extent.x % extent.y, at / extent.x / extent.y}, index, extent, grid};
     lane.index = i;
     lane.meeting = nullptr;
-    make_ready(lane);
-    if (!lane.fiber) start(lane);
+    lane.state = Lane::State::ready;
   }
-  int left = 0;
-  for (int next = order_.take(); next >= 0 && !error_; next = order_.take()) {
-    lane_ = &lanes_[static_cast<std::size_t>(next)];
-    lane_->fiber = std::move(lane_->fiber).resume();
-    if (lane_->state == Lane::State::left) ++left;
-  }
-  lane_ = nullptr;
-  if (left == count_ && !error_) return;
+  if (take_next()) leave(launcher_);
+  if (left_ == count_ && !error_) return;
   try {
     if (error_) std::rethrow_exception(error_);
     stuck();
   } catch (...) {
-    lanes_.clear();  // unwinds the threads that are in the middle of the kernel
+    runners_.clear();  // unwinds the threads that are in the middle of the kernel
+    idle_.clear();
+    for (Lane& lane : lanes_) lane.runner = nullptr;
     for (auto& meetings : meetings_) meetings.clear();
     throw;
   }
