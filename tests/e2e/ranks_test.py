@@ -45,7 +45,7 @@ class SameLosses(Steps):
 
     def test_auxiliary_head(self):
         # Later losses part: a ReLU input near zero that rounding moves to the other side changes the gradient by 1 %
-        # (tests/models/inception_test.cpp compares gradients of later steps from the same weights).
+        # (tests/models/families/inception_test.cpp compares gradients of later steps from the same weights).
         self.check("inception-tiny", steps=2)
 
 
