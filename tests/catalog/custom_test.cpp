@@ -284,6 +284,19 @@ TEST(LayersFile, BatchNormOfVectorsNeedsTwoSamples) {
   EXPECT_EQ(read(images({{{"layer", "batch_norm"}}, flatten, loss})).shape->why_no_micro_batch(1), "");
 }
 
+TEST(LayersFile, ANetworkIsNotCut) {
+  const NetworkDescription network = read(images({convolution, convolution, flatten, loss}));
+  const int whole = layer_count(network);
+  EXPECT_EQ(layer_count(cut_layers(network, whole)), whole);
+  try {
+    cut_layers(network, whole + 1);
+    ADD_FAILURE() << "it was cut";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot be cut"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("choose"), std::string::npos) << error.what();
+  }
+}
+
 TEST(LayersFile, NeedsAFile) {
   EXPECT_TRUE(is_described("custom"));
   EXPECT_FALSE(is_described("resnet"));
