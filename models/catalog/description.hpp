@@ -184,7 +184,7 @@ class NetworkShape {
     return {};
   }
   /// Why it does not train on micro-batches of this size, with what does; empty where it does.
-  virtual std::string why_no_micro_batch(std::int64_t /*micro_batch*/) const { return {}; }
+  virtual std::string why_no_micro_batch(std::int64_t /*micro_batch*/, std::int64_t /*seq_len*/) const { return {}; }
   /// The published recipe, for runs at the network's default micro-batch.
   virtual OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const = 0;
   /// One line for people: "12 layers, width 768, 12 heads, vocabulary 50257".

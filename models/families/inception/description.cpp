@@ -126,7 +126,7 @@ class InceptionShape final : public ShapeOf<InceptionDescription> {
   }
 
   /// A single value of a channel has no variance.
-  std::string why_no_micro_batch(std::int64_t micro_batch) const override {
+  std::string why_no_micro_batch(std::int64_t micro_batch, std::int64_t) const override {
     if (micro_batch > 1) return {};
     for (const Unit& unit : layout(d).auxiliary.units) {
       if (unit.out_size() == 1)
