@@ -151,7 +151,7 @@ class Custom(Case):
                                   str(EXAMPLES / "segmentation.json"), "--micro-batch", "100000", "--steps", "1", "--out", str(self.out)],
                                  capture_output=True, text=True, timeout=HANG, env=environment(OMP_NUM_THREADS=2))
         self.assertEqual(process.returncode, 3, process.stderr)
-        self.assertIn("error[unsupported]", process.stderr)
+        self.assertIn("error[out-of-memory]", process.stderr)
         for words in ("GiB on", "8.0 GiB are available"):
             self.assertIn(words, process.stderr)
 
