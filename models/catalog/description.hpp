@@ -251,13 +251,13 @@ bool has_products(const NetworkDescription& network, Product::Kind kind);
 std::string why_no_fp8(const NetworkDescription& network);
 
 /// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
-/// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,
-/// 1, seq_len).
+/// each token sees all; convolutions and dot products of pairs 3× forward; less the first layer's input gradient).
+/// Equals the sum over products(…, 1, seq_len).
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len);
 /// FLOPs of a sample that recomputing the activations of the first `layers` layers in backward adds: forward once more
 /// of their products, and of the stem's in front of them. No model FLOPs.
 double recomputed_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len, int layers);
-/// Names the rule, beside every MFU.
+/// Names the rule, beside every MFU. Another wording goes into results/record/known_texts.hpp too.
 const char* flops_rule();
 
 }  // namespace tw::models

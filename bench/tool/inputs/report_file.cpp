@@ -22,6 +22,7 @@
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
 
@@ -108,7 +109,7 @@ void check_network(const results::Record& record, const std::string& layers, con
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
   const results::Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
-  if (s.flops_rule != models::flops_rule()) {
+  if (!results::rule_of_flops.is(s.flops_rule)) {
     found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
                               "is not the rule of this version; the FLOPs were not checked"});
     return;
