@@ -104,7 +104,7 @@ void add_product(std::vector<Product>& list, const Product& product);
 /// channels) with a ReLU behind it.
 struct Norm {
   enum class Kind { layer, rms, batch } kind = Kind::layer;
-  std::string name{};     ///< "h56_64"; empty where the network has one shape
+  std::string name{};     ///< "h56_64", "masked"; empty: of the network's first or only shape
   std::int64_t rows = 0;  ///< layer, rms
   std::int64_t batch = 0, height = 0, width = 0;
   std::int64_t channels = 0;
@@ -117,6 +117,7 @@ struct Norm {
 /// concatenation: `width` channels become some of the `channels` of another.
 struct Elementwise {
   enum class Kind { rotary, swiglu, gelu, bags, max_pool, average_pool, concatenation } kind = Kind::rotary;
+  std::string name{};  ///< "masked"; empty: an image's is that of its sizes, rows are the network's first or only ones
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
   std::int64_t rows = 0, width = 0;
   Product::PerAxis image = 0, kernel = 0, stride = 1, padding = 0;  // image: its extents
