@@ -118,8 +118,9 @@ void make_concatenation(Case& c, const Elementwise& e, DType dtype, bool) {
   c.runs(&Device::copy_channels, {x, y, 0, e.channels - e.width, e.width});
 }
 
-/// Of an image, what tells its cases apart: "/h35_192k3s1"; nothing of rows.
-std::string name_of_image(const Elementwise& e) {
+/// What tells cases apart: its name, or "/h35_192k3s1" of an image; nothing of other rows.
+std::string suffix_of(const Elementwise& e) {
+  if (!e.name.empty()) return "/" + e.name;
   if (e.channels == 0) return {};
   const std::string image = "/h" + std::to_string(e.image.height) + "_";
   if (e.kind == Elementwise::Kind::concatenation)
@@ -217,7 +218,7 @@ std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::i
   for (const Elementwise& e : network.shape->elementwise(micro_batch, seq_len)) {
     const Recipe& its = recipe(e.kind);
     for (const Op op : its.operators)
-      add(op, name_of_image(e),
+      add(op, suffix_of(e),
           [&its, e, backward = op != its.operators.front()](Case& c, DType dtype) { its.make(c, e, dtype, backward); });
   }
   const std::int64_t parameters = count_dense_parameters(network);

@@ -59,7 +59,7 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
 }
 
 void check_micro_batch(const Point& point, bool is_given) {
-  const std::string why = point.network.shape->why_no_micro_batch(point.micro_batch);
+  const std::string why = point.network.shape->why_no_micro_batch(point.micro_batch, point.seq_len);
   if (why.empty()) return;
   if (is_given || !point.task) throw bad_value("micro_batch", std::to_string(point.micro_batch), why);
   throw Indivisible("micro_batch",

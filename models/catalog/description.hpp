@@ -40,6 +40,7 @@ struct DataDescription {
   DataKind kind = DataKind::tokens;
   std::int64_t vocabulary = 0;
   std::int64_t longest_sequence = 0;         ///< that the network takes; 0: its samples have no sequence length
+  std::int64_t shortest_sequence = 1;        ///< likewise
   int image_size = 0, image_channels = 0;    ///< size × size × channels, NHWC
   std::int64_t classes = 0;                  ///< of restored and measured images: different gratings
   int scale = 1;                             ///< restored_images: of the targets' height and width to the image's
@@ -103,7 +104,7 @@ void add_product(std::vector<Product>& list, const Product& product);
 /// channels) with a ReLU behind it.
 struct Norm {
   enum class Kind { layer, rms, batch } kind = Kind::layer;
-  std::string name{};     ///< "h56_64"; empty where the network has one shape
+  std::string name{};     ///< "h56_64", "masked"; empty: of the network's first or only shape
   std::int64_t rows = 0;  ///< layer, rms
   std::int64_t batch = 0, height = 0, width = 0;
   std::int64_t channels = 0;
@@ -116,6 +117,7 @@ struct Norm {
 /// concatenation: `width` channels become some of the `channels` of another.
 struct Elementwise {
   enum class Kind { rotary, swiglu, gelu, bags, max_pool, average_pool, concatenation } kind = Kind::rotary;
+  std::string name{};  ///< "masked"; empty: an image's is that of its sizes, rows are the network's first or only ones
   std::int64_t batch = 0, seq = 0, heads = 0, rotated = 0, head_dim = 0;
   std::int64_t rows = 0, width = 0;
   Product::PerAxis image = 0, kernel = 0, stride = 1, padding = 0;  // image: its extents
@@ -183,7 +185,7 @@ class NetworkShape {
     return {};
   }
   /// Why it does not train on micro-batches of this size, with what does; empty where it does.
-  virtual std::string why_no_micro_batch(std::int64_t /*micro_batch*/) const { return {}; }
+  virtual std::string why_no_micro_batch(std::int64_t /*micro_batch*/, std::int64_t /*seq_len*/) const { return {}; }
   /// The published recipe, for runs at the network's default micro-batch.
   virtual OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const = 0;
   /// One line for people: "12 layers, width 768, 12 heads, vocabulary 50257".
@@ -250,13 +252,13 @@ bool has_products(const NetworkDescription& network, Product::Kind kind);
 std::string why_no_fp8(const NetworkDescription& network);
 
 /// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal, or 12·L·C·T where
-/// each token sees all; convolutions 3× forward less the first layer's input gradient). Equals the sum over products(…,
-/// 1, seq_len).
+/// each token sees all; convolutions and dot products of pairs 3× forward; less the first layer's input gradient).
+/// Equals the sum over products(…, 1, seq_len).
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len);
 /// FLOPs of a sample that recomputing the activations of the first `layers` layers in backward adds: forward once more
 /// of their products, and of the stem's in front of them. No model FLOPs.
 double recomputed_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len, int layers);
-/// Names the rule, beside every MFU.
+/// Names the rule, beside every MFU. Another wording goes into results/record/known_texts.hpp too.
 const char* flops_rule();
 
 }  // namespace tw::models

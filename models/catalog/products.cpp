@@ -106,8 +106,8 @@ double recomputed_flops_per_sample(const NetworkDescription& network, std::int64
 }
 
 const char* flops_rule() {
-  return "model FLOPs: matmuls and convolutions 3x forward less the first layer's input gradient, causal attention "
-         "counted once (transformer: 6*N_mat + 6*L*C*T a token)";
+  return "model FLOPs: 3x forward, less the first layer's input gradient, of matmuls (6*N a row), convolutions, "
+         "attention (6*L*C*T a token if causal, else 12*L*C*T) and dot products of pairs (DLRM)";
 }
 
 }  // namespace tw::models

@@ -15,6 +15,7 @@
 #include "results/analysis/losses.hpp"
 #include "results/analysis/scopes.hpp"
 #include "results/cost/cost.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -133,9 +134,8 @@ void compare_contexts(Finder& found, const Context& a, const Context& b) {
     return d.libraries.empty() ? std::string("none") : fmt::format("{}", fmt::join(d.libraries, " + "));
   };
   const auto are_mixed = [&](const Context& context) {
-    return std::ranges::any_of(context.devices, [&](const DeviceEntry& d) {
-      return d.libraries != context.devices.front().libraries;
-    });
+    return std::ranges::any_of(context.devices,
+                               [&](const DeviceEntry& d) { return d.libraries != context.devices.front().libraries; });
   };
   if (are_mixed(a) || are_mixed(b))
     found.note("libraries of the ranks", distinct(a.devices, libraries), distinct(b.devices, libraries));
@@ -232,8 +232,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   Finder found;
   const Workload &a = reference.workload, &b = system.workload;
   if (a.model != b.model || a.layers != b.layers || a.table_rows_at_most != b.table_rows_at_most ||
-      a.seq_len != b.seq_len || a.optimizer != b.optimizer ||
-      a.parameters != b.parameters) {
+      a.seq_len != b.seq_len || a.optimizer != b.optimizer || a.parameters != b.parameters) {
     const auto shape = [](const Workload& w) {
       return fmt::format("{}{}{}{}, {}, {} parameters", w.model,
                          w.layers ? " cut to " + text::count(*w.layers, "layer") : "",
@@ -258,8 +257,9 @@ std::vector<Difference> record_differences(const Record& reference, const Record
     why_batch += "; it grew with the number of ranks: give both the same --global-batch (a kit can fix it)";
   found.block("global batch", std::to_string(a.global_batch), std::to_string(b.global_batch), why_batch);
   found.block("precision", a.precision, b.precision, "lower precision is less work");
-  found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
-              "their FLOPs are counted by different rules", {"efficiency"});
+  if (!rule_of_flops.is(reference.summary.flops_rule) || !rule_of_flops.is(system.summary.flops_rule))
+    found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
+                "their FLOPs are counted by different rules", {"efficiency"});
   const auto status = [](const Record& r) {
     return to_string(r.verdict.status) + (r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front());
   };

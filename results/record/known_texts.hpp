@@ -42,6 +42,12 @@ inline constexpr KnownText no_throughput{{"no throughput"}}, no_list_of_peaks{{"
                     "{}: a MIG instance, and the vendor's peak is that of the whole GPU"}},
     not_in_the_list{{"{}: not in the list of vendor peaks"}},
     no_dense_peak{{"{}: the vendor states no dense peak for {}"}};
+/// How model FLOPs are counted, as models/catalog names it. The wordings count the same.
+inline constexpr KnownText rule_of_flops{
+    {"model FLOPs: 3x forward, less the first layer's input gradient, of matmuls (6*N a row), convolutions, attention "
+     "(6*L*C*T a token if causal, else 12*L*C*T) and dot products of pairs (DLRM)",
+     "model FLOPs: matmuls and convolutions 3x forward less the first layer's input gradient, causal attention counted "
+     "once (transformer: 6*N_mat + 6*L*C*T a token)"}};
 /// Why a search for a micro-batch took no larger size; values: size, percent; size, reason.
 inline constexpr KnownText declared_by_option{{"declared by --micro-batch"}},
     doubling_gains_little{{"doubling {} gains less than {} %"}}, no_such_micro_batch{{"micro-batch {}: {}"}};

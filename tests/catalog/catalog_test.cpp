@@ -1,10 +1,12 @@
 // Known answers: parameter counts of the published checkpoints (Hugging Face, torchvision), FLOPs by the stated rule.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "models/catalog/facts.hpp"
@@ -35,7 +37,7 @@ TEST(Catalog, ParameterCountsAreThePublishedOnes) {
       {"gpt2-124m", 124'439'808},       {"gpt2-355m", 354'823'168},     {"gpt2-774m", 774'030'080},
       {"gpt2-1558m", 1'557'611'200},    {"bert-base", 110'106'428},     {"bert-large", 336'226'108},
       {"llama3.2-1b", 1'235'814'400},   {"llama3.2-3b", 3'212'749'824}, {"llama3.1-8b", 8'030'261'248},
-      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032},     {"inception-v3", 27'161'264},
+      {"llama3.1-70b", 70'553'706'496}, {"resnet-50", 25'557'032},      {"inception-v3", 27'161'264},
       {"dlrm", 24'036'595'969}};
   for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
 }
@@ -48,7 +50,8 @@ TEST(Catalog, TinyNetworksAreTiny) {
             2 * 128 * 128 + 2 * (128 * 256 + 128 * 128 + 3 * 128 * 352 + 256) + 128);
   // ResNet: stem 3·16·9; stages 16 (two bottlenecks), 32, 64, each with projection; batch norms; head 256·10 + 10.
   const int stem = 432 + 32;
-  const int first = 16 * 16 + 9 * 256 + 16 * 64 + 16 * 64 + 2 * (16 + 16 + 64 + 64) + 64 * 16 + 9 * 256 + 16 * 64 + 2 * 96;
+  const int first =
+      16 * 16 + 9 * 256 + 16 * 64 + 16 * 64 + 2 * (16 + 16 + 64 + 64) + 64 * 16 + 9 * 256 + 16 * 64 + 2 * 96;
   const int second = 64 * 32 + 9 * 1024 + 32 * 128 + 64 * 128 + 2 * (32 + 32 + 128 + 128);
   const int third = 128 * 64 + 9 * 4096 + 64 * 256 + 128 * 256 + 2 * (64 + 64 + 256 + 256);
   EXPECT_EQ(count_parameters(find_network("resnet-tiny")), stem + first + second + third + 2570);
@@ -151,6 +154,54 @@ TEST(Catalog, ProductsOfBert) {
   EXPECT_EQ(list[7].rows, 2 * 76);
   EXPECT_EQ(list[7].out_features, 30522);
   EXPECT_EQ(list[8].out_features, 2);
+}
+
+TEST(Catalog, BetweenProductsOfBertTheMaskedHeadHasShapesOfItsOwn) {
+  const std::shared_ptr<const NetworkShape> shape = find_network("bert-large").shape;
+  const std::vector<Norm> norms = shape->norms(2, 512);
+  ASSERT_EQ(norms.size(), 2u);
+  EXPECT_EQ(norms[1].rows, 2 * 76);
+  EXPECT_EQ(norms[1].channels, 1024);
+  const std::vector<Elementwise> all = shape->elementwise(2, 512);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1].kind, Elementwise::Kind::gelu);
+  EXPECT_EQ(all[1].rows, 2 * 76);
+  EXPECT_EQ(all[1].width, 1024);
+}
+
+TEST(Catalog, PoolsOfCnnsAreAllThere) {
+  const auto pools = [](const char* network) {
+    std::vector<std::string> found;
+    for (const Elementwise& e : find_network(network).shape->elementwise(2, 0)) {
+      EXPECT_EQ(e.batch, 2);
+      if (e.kind == Elementwise::Kind::concatenation) continue;
+      found.push_back((e.kind == Elementwise::Kind::max_pool ? "max " : "average ") + e.image.brief() + "_" +
+                      std::to_string(e.channels) + (e.kernel == 0 ? "" : " " + e.kernel.brief()));
+    }
+    return found;
+  };
+  EXPECT_EQ(pools("resnet-50"), (std::vector<std::string>{"max 112_64 3", "average 7_2048"}));
+  EXPECT_EQ(pools("resnet-tiny"), (std::vector<std::string>{"average 4_256"}));
+  const std::vector<std::string> inception = pools("inception-v3");
+  for (const char* one : {"max 147_64 3", "average 17_768 3", "average 17_768 5", "average 1_768", "average 8_2048"})
+    EXPECT_EQ(std::ranges::count(inception, one), 1) << one;
+}
+
+TEST(Catalog, WhatIsTimedBetweenProductsHasANameOfItsOwn) {
+  for (const NetworkDescription& network : catalog()) {
+    std::set<std::string> names;
+    for (const Norm& n : network.shape->norms(2, network.default_seq_len))
+      EXPECT_TRUE(names.insert(std::to_string(static_cast<int>(n.kind)) + "/" + n.name).second)
+          << network.name << ": norm " << n.name;
+    names.clear();
+    for (const Elementwise& e : network.shape->elementwise(2, network.default_seq_len)) {
+      std::string name = std::to_string(static_cast<int>(e.kind)) + "/" + e.name;
+      if (e.channels > 0)
+        name += e.image.brief() + "_" + std::to_string(e.width) + "_" + std::to_string(e.channels) + "k" +
+                e.kernel.brief() + "s" + e.stride.brief();
+      EXPECT_TRUE(names.insert(name).second) << network.name << ": " << name;
+    }
+  }
 }
 
 TEST(Catalog, ProductsOfLlama) {
@@ -287,9 +338,17 @@ TEST(Catalog, InceptionIsThePublishedNetwork) {
     names += module.name.substr(6) + " ";
   }
   EXPECT_EQ(names, "5b 5c 5d 6a 6b 6c 6d 6e 7a 7b 7c ");
-  EXPECT_EQ(outputs, (std::vector<std::pair<std::int64_t, std::int64_t>>{
-                         {35, 256}, {35, 288}, {35, 288}, {17, 768}, {17, 768}, {17, 768}, {17, 768}, {17, 768},
-                         {8, 1280}, {8, 2048}, {8, 2048}}));
+  EXPECT_EQ(outputs, (std::vector<std::pair<std::int64_t, std::int64_t>>{{35, 256},
+                                                                         {35, 288},
+                                                                         {35, 288},
+                                                                         {17, 768},
+                                                                         {17, 768},
+                                                                         {17, 768},
+                                                                         {17, 768},
+                                                                         {17, 768},
+                                                                         {8, 1280},
+                                                                         {8, 2048},
+                                                                         {8, 2048}}));
   EXPECT_EQ(all.auxiliary.size, 17);
   EXPECT_EQ(all.auxiliary.units.back().out_size(), 1);
   // Without the auxiliary head (of 1×1 and 5×5 convolutions and a classifier) it has 23,834,568 parameters, and

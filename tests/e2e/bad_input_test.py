@@ -65,8 +65,9 @@ class Values(Refusals):
     def test_batch_over_determined(self):
         self.refused(USAGE, ["error[options-conflict]", "--micro-batch, --accumulate and --global-batch"], "--model", "gpt2-tiny", "--global-batch", 8, "--micro-batch", 2, "--accumulate", 4)
 
-    def test_sequence_too_long(self):
+    def test_sequence_too_long_or_too_short(self):
         self.refused(USAGE, ["error[bad-value]", "--seq-len 4096", "1024"], "--model", "gpt2-124m", "--seq-len", 4096)
+        self.refused(USAGE, ["error[bad-value]", "--seq-len 7", "minimum 8"], "--model", "bert-tiny", "--seq-len", 7)
 
     def test_sequence_for_images(self):
         self.refused(USAGE, ["error[option-does-not-apply]", "--seq-len"], "--model", "resnet-tiny", "--seq-len", 8)
@@ -75,7 +76,7 @@ class Values(Refusals):
         self.refused(USAGE, ["error[bad-value]", "--layers 99"], "--model", "gpt2-tiny", "--layers", 99)
 
     def test_more_memory_than_the_node_has(self):
-        self.refused(ENVIRONMENT, ["error[unsupported]", "GiB"], "--model", "gpt2-1558m", "--micro-batch", 100000)
+        self.refused(ENVIRONMENT, ["error[out-of-memory]", "GiB"], "--model", "gpt2-1558m", "--micro-batch", 100000)
         peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         self.assertLess(peak_kib, 2 << 20, "said before anything is allocated: the weights alone are 6 GiB")
 

@@ -116,6 +116,20 @@ class Custom(Case):
         self.assertEqual(said_codes(tool("models", "--layers-file", report).stderr), ["wrong-file"])
         self.assertEqual(said_codes(run("--model", "custom", "--out", self.folder / "none").stderr), ["option-needs"])
 
+    def test_a_batch_norm_of_one_value_ends_with_2_and_names_its_layer(self):
+        of_tokens = {"name": "of-tokens", "input": {"kind": "tokens", "vocabulary": 16, "longest_sequence": 8},
+                     "layers": [{"layer": "embedding", "channels": 4}, {"layer": "batch_norm", "name": "norm"},
+                                {"layer": "loss", "per": "position"}]}
+        file = self.write(of_tokens)
+        network = ("--model", "custom", "--layers-file", file, "--seq-len", 1, "--micro-batch", 1)
+        for options in (("--steps", 1, "--out", self.out), ("--export-step", self.folder / "step")):
+            process = run(*network, *options)
+            self.assert_ran(process, 2)
+            self.assertEqual(said_codes(process.stderr), ["bad-value"], process.stderr)
+            for words in ("--micro-batch 1", "'norm'", "longer samples"):
+                self.assertIn(words, process.stderr)
+        self.assert_ran(self.train(file, self.out, "--seq-len", 2, "--micro-batch", 1, "--steps", 1))
+
     def test_numbers_as_targets_on_ranks(self):
         """Biases, upsampling and squared errors; the report of a network without labels is valid."""
         losses = []
@@ -137,7 +151,7 @@ class Custom(Case):
                                   str(EXAMPLES / "segmentation.json"), "--micro-batch", "100000", "--steps", "1", "--out", str(self.out)],
                                  capture_output=True, text=True, timeout=HANG, env=environment(OMP_NUM_THREADS=2))
         self.assertEqual(process.returncode, 3, process.stderr)
-        self.assertIn("error[unsupported]", process.stderr)
+        self.assertIn("error[out-of-memory]", process.stderr)
         for words in ("GiB on", "8.0 GiB are available"):
             self.assertIn(words, process.stderr)
 

@@ -114,6 +114,19 @@ expect 3 'error[program-missing]: --transformers /none: ' "${oracle[@]}" --trans
 expect 3 'error[program-missing]: --torchvision /none: ' "${oracle[@]}" --torchvision /none
 expect 3 'error[output-not-writable]: ' "${oracle[@]}" --out /proc/none
 rm "$work/bin/python3"
+# It says what it has not compared, and takes missing packages for no difference.
+agreeing=$work/agreeing/oracle-venv
+mkdir -p "$agreeing/bin" "$work/agreeing/bin"
+cp "$root/scripts/oracle/requirements.txt" "$agreeing/installed.txt"
+printf '#!/bin/sh\nexit 0\n' >"$agreeing/bin/python"
+printf '#!/bin/sh\ncase $1 in */custom_check.py) exit 77 ;; esac\n' >"$agreeing/bin/no-torch"
+cp "$agreeing/bin/python" "$work/agreeing/bin/trainwatt-train"
+chmod +x "$agreeing"/bin/* "$work/agreeing/bin/trainwatt-train"
+oracle=("$root/scripts/check-oracle" --build "$work/agreeing" --model gpt2-tiny --precision float32)
+expect 0 'PASS: 1 exported' "${oracle[@]}"
+expect 0 'add --transformers PYTHON' "${oracle[@]}"
+expect 0 'add --torchvision PYTHON' "${oracle[@]}" --transformers "$agreeing/bin/python"
+expect 3 'error[packages-missing]: ' "${oracle[@]}" --transformers "$agreeing/bin/no-torch"
 # gpu-validate takes no empty value for "all".
 for option in --models --only --budget; do expect 2 "error[bad-value]: $option needs a value; " "$root/scripts/gpu-validate" $option ''; done
 for value in inf nan; do expect 2 'error[bad-value]: --budget ' "$root/scripts/gpu-validate" --out "$work/none" --budget $value; done

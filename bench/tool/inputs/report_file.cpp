@@ -22,6 +22,7 @@
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
 
@@ -96,8 +97,9 @@ void check_network(const results::Record& record, const std::string& layers, con
   } catch (const std::invalid_argument& error) {
     return broken("/workload/table_rows_at_most", error.what());
   }
-  const std::int64_t longest = network.data().longest_sequence;
-  if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
+  const models::DataDescription data = network.data();
+  if (network.has_sequence() != w.seq_len.has_value() ||
+      (w.seq_len && (*w.seq_len > data.longest_sequence || *w.seq_len < data.shortest_sequence)))
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
   if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
@@ -107,7 +109,7 @@ void check_network(const results::Record& record, const std::string& layers, con
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
   const results::Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
-  if (s.flops_rule != models::flops_rule()) {
+  if (!results::rule_of_flops.is(s.flops_rule)) {
     found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
                               "is not the rule of this version; the FLOPs were not checked"});
     return;

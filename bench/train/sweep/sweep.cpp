@@ -63,22 +63,19 @@ double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
-/// Throws Stop on all ranks where no point of the plan can run (collective).
+/// Throws Stop on all ranks where no point of the plan can run (collective). Memory is named before what the device
+/// lacks, so that the code does not depend on the order of the points.
 void refuse_where_none_can_run(const Sweep& sweep) {
-  std::optional<Stop> first;
+  std::string unsupported, too_large;  // the first of each
   for (const Point& point : sweep.plan.points) {
     std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
-    const bool is_too_large = why.empty();
-    if (is_too_large) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
+    std::string& first = why.empty() ? too_large : unsupported;
+    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
     if (why.empty()) return;
-    if (first) continue;
-    // The size of tables is an option's, and not the machine's alone.
-    if (is_too_large && !point.network.shape->tables().rows.empty())
-      first.emplace(exit_usage, "out-of-memory", why);
-    else
-      first.emplace(exit_environment, "unsupported", why);
+    if (first.empty()) first = std::move(why);
   }
-  if (first) throw *first;
+  if (!too_large.empty()) throw Stop(exit_environment, "out-of-memory", too_large);
+  if (!unsupported.empty()) throw Stop(exit_environment, "unsupported", unsupported);
 }
 
 power::MeterOptions meters_of(const Sweep& sweep) {

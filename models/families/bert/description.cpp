@@ -1,6 +1,7 @@
 #include "models/families/bert/description.hpp"
 
 #include "models/catalog/families.hpp"
+#include "models/catalog/floors.hpp"
 
 namespace tw::models::family::bert {
 namespace {
@@ -10,7 +11,10 @@ class BertShape final : public ShapeOf<BertDescription> {
   using ShapeOf::ShapeOf;
   std::string family() const override { return "bert"; }
   DataDescription data() const override {
-    return {.kind = DataKind::masked_tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
+    return {.kind = DataKind::masked_tokens,
+            .vocabulary = d.vocabulary,
+            .longest_sequence = d.max_seq,
+            .shortest_sequence = masked_shortest_sequence};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
   std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
@@ -29,7 +33,7 @@ class BertShape final : public ShapeOf<BertDescription> {
   std::vector<Product> products(std::int64_t micro_batch, std::int64_t seq_len, int layers) const override {
     using Epilogue = Product::Epilogue;
     std::vector<Product> list;
-    const std::int64_t rows = micro_batch * seq_len, c = d.width, masked = micro_batch * masked_positions(seq_len);
+    const std::int64_t rows = micro_batch * seq_len, c = d.width, masked = masked_rows(micro_batch, seq_len);
     const auto linear = [&](const char* name, std::int64_t of_rows, std::int64_t in, std::int64_t out,
                             Epilogue epilogue, int count) {
       Product p;
@@ -57,10 +61,14 @@ class BertShape final : public ShapeOf<BertDescription> {
     return list;
   }
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const override {
-    return {{.kind = Norm::Kind::layer, .rows = micro_batch * seq_len, .channels = d.width}};
+    return {
+        {.kind = Norm::Kind::layer, .rows = micro_batch * seq_len, .channels = d.width},
+        {.kind = Norm::Kind::layer, .name = of_masked, .rows = masked_rows(micro_batch, seq_len), .channels = d.width}};
   }
   std::vector<Elementwise> elementwise(std::int64_t micro_batch, std::int64_t seq_len) const override {
-    return {{.kind = Elementwise::Kind::gelu, .rows = micro_batch * seq_len, .width = d.hidden}};
+    using Kind = Elementwise::Kind;
+    return {{.kind = Kind::gelu, .rows = micro_batch * seq_len, .width = d.hidden},
+            {.kind = Kind::gelu, .name = of_masked, .rows = masked_rows(micro_batch, seq_len), .width = d.width}};
   }
 
   // Devlin et al., appendix A.2, and the released optimizer (google-research/bert, optimization.py: epsilon 1e-6, decay
@@ -83,6 +91,13 @@ class BertShape final : public ShapeOf<BertDescription> {
   }
   std::vector<Fact> constants() const override {
     return {{"layer_norm_epsilon", norm_epsilon}, {"activation", "gelu"}};
+  }
+
+ private:
+  /// The head on the masked positions of all sequences, and how many these are.
+  static constexpr const char* of_masked = "masked";
+  static std::int64_t masked_rows(std::int64_t micro_batch, std::int64_t seq_len) {
+    return micro_batch * masked_positions(seq_len);
   }
 };
 

@@ -239,6 +239,8 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
   if (network.has_sequence() && (seq_len < 1 || seq_len > d.data.longest_sequence))
     throw Error(Failure::usage, network.name + " takes sequences of 1 to " + std::to_string(d.data.longest_sequence) +
                                     " tokens, not " + std::to_string(seq_len));
+  if (const std::string why = network.shape->why_no_micro_batch(micro_batch, seq_len); !why.empty())
+    throw Error(Failure::usage, network.name + ": " + why);
   std::vector<std::unique_ptr<Block>> chain;
   int first = 0;
   for (const int end : pieces(d)) {

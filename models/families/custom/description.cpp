@@ -68,14 +68,15 @@ class CustomShape final : public ShapeOf<CustomDescription> {
   std::vector<Fact> sizes() const override { return {{"layers_json", d.json}}; }
   std::vector<Fact> constants() const override { return {{"batch_norm_momentum", norm_momentum}, {"gelu", "erf"}}; }
   /// Batch norm needs two values of each channel.
-  std::string why_no_micro_batch(std::int64_t micro_batch) const override {
-    const auto has_one = [](const Operation& o) {
-      return o.kind == Kind::batch_norm && o.out.kind != Extent::Kind::sequence && o.out.positions(0) == 1;
+  std::string why_no_micro_batch(std::int64_t micro_batch, std::int64_t seq_len) const override {
+    const auto has_one = [seq_len](const Operation& o) {
+      return o.kind == Kind::batch_norm && o.out.positions(seq_len) == 1;
     };
     const auto found = std::ranges::find_if(d.operations, has_one);
     if (micro_batch > 1 || found == d.operations.end()) return {};
     return "batch norm '" + found->name +
-           "' sees one value of each channel of a sample: choose a micro-batch of 2 or more";
+           "' sees one value of each channel of a sample: choose a micro-batch of 2 or more" +
+           (found->out.kind == Extent::Kind::sequence ? ", or longer samples" : "");
   }
   bool has_relu() const override {
     return std::ranges::any_of(d.operations, [](const Operation& o) {

@@ -101,7 +101,7 @@ class InceptionShape final : public ShapeOf<InceptionDescription> {
     const auto add = [&](Elementwise::Kind kind, std::int64_t size, std::int64_t channels, std::int64_t width,
                          int kernel, int stride, int padding) {
       if (!seen.insert(std::to_string(static_cast<int>(kind)) + " " + std::to_string(size) + " " +
-                       std::to_string(channels) + " " + std::to_string(width))
+                       std::to_string(channels) + " " + std::to_string(width) + " " + std::to_string(kernel))
                .second)
         return;
       Elementwise e;
@@ -122,11 +122,15 @@ class InceptionShape final : public ShapeOf<InceptionDescription> {
       for (const Unit& unit : module.units)
         if (unit.joined) add(Kind::concatenation, module.out_size, module.out_channels, unit.out_channels, 0, 1, 0);
     }
+    const Auxiliary& auxiliary = all.auxiliary;
+    add(Kind::average_pool, auxiliary.size, auxiliary.in_channels, 0, auxiliary_pool_kernel, auxiliary_pool_stride, 0);
+    add(Kind::average_pool, auxiliary.units.back().out_size(), auxiliary.units.back().out_channels, 0, 0, 1, 0);
+    add(Kind::average_pool, all.size, all.channels, 0, 0, 1, 0);  // kernel 0: the whole image
     return list;
   }
 
   /// A single value of a channel has no variance.
-  std::string why_no_micro_batch(std::int64_t micro_batch) const override {
+  std::string why_no_micro_batch(std::int64_t micro_batch, std::int64_t) const override {
     if (micro_batch > 1) return {};
     for (const Unit& unit : layout(d).auxiliary.units) {
       if (unit.out_size() == 1)

@@ -56,7 +56,7 @@ class Stem final : public ConvolutionBlock {
   }
 
  private:
-  static constexpr int kernel = 3, stride = 2, padding = 1;
+  static constexpr int kernel = pool_kernel, stride = pool_stride, padding = pool_padding;
   Dims pooled() const {
     const auto out = [](std::int64_t in) { return (in + 2 * padding - kernel) / stride + 1; };
     return {shape_.batch, out(shape_.out_height()), out(shape_.out_width()), shape_.out_channels};

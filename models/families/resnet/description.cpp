@@ -61,7 +61,7 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
       return p.out_height();
     };
     std::int64_t extent = convolution(d.image_size, d.image_channels, d.stem_width, d.stem_kernel, d.stem_stride);
-    if (d.stem_pool) extent = (extent + 2 - 3) / 2 + 1;
+    if (d.stem_pool) extent = pooled(extent);
     std::int64_t in = d.stem_width, width = d.stem_width;
     for (std::size_t stage = 0; stage < d.blocks.size(); ++stage) {
       const std::int64_t out = expansion * width;
@@ -83,6 +83,21 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
   }
   std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t) const override {
     return batch_norms(products(micro_batch, 0, bottlenecks()));
+  }
+  /// The stem's max pool, and the head's average pool of the whole image.
+  std::vector<Elementwise> elementwise(std::int64_t micro_batch, std::int64_t) const override {
+    std::vector<Elementwise> list;
+    const auto pool = [&](Elementwise::Kind kind, std::int64_t extent, std::int64_t channels) {
+      Elementwise e;
+      e.kind = kind, e.batch = micro_batch, e.image = static_cast<int>(extent), e.channels = channels;
+      if (kind == Elementwise::Kind::max_pool) e.kernel = pool_kernel, e.stride = pool_stride, e.padding = pool_padding;
+      list.push_back(e);
+    };
+    const std::vector<Product> all = products(micro_batch, 0, bottlenecks());
+    if (d.stem_pool) pool(Elementwise::Kind::max_pool, all.front().out_height(), d.stem_width);
+    const Product& last = all[all.size() - 2];  // in front of the classifier
+    pool(Elementwise::Kind::average_pool, last.out_height(), all.back().in_features);
+    return list;
   }
 
   // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4, never clipped. The rate is
@@ -120,6 +135,9 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
   bool has_relu() const override { return true; }
 
  private:
+  static std::int64_t pooled(std::int64_t extent) {
+    return (extent + 2 * pool_padding - pool_kernel) / pool_stride + 1;
+  }
   int bottlenecks() const { return std::accumulate(d.blocks.begin(), d.blocks.end(), 0); }
 };
 

@@ -18,7 +18,8 @@ struct ResnetDescription {
 namespace family::resnet {
 
 constexpr float norm_epsilon = 1e-5f, norm_momentum = 0.1f;
-constexpr int expansion = 4;  ///< channels out of a bottleneck for each within
+constexpr int pool_kernel = 3, pool_stride = 2, pool_padding = 1;  ///< of the stem's max pool
+constexpr int expansion = 4;                                       ///< channels out of a bottleneck for each within
 
 std::shared_ptr<const NetworkShape> shape(const ResnetDescription& sizes);
 

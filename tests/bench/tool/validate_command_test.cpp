@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "models/catalog/description.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -154,6 +156,13 @@ TEST(Tool, ValidateAsksTheCatalog) {
                 .find("/records/1/summary/model_flops_per_sample: is 74053632, resnet-tiny has 37026816"),
             std::string::npos)
       << outcome(faster).out;
+  EXPECT_EQ(tw::results::rule_of_flops.text(), tw::models::flops_rule());
+  for (const std::string_view rule : tw::results::rule_of_flops.wordings) {
+    if (rule.empty()) continue;
+    faster.records[1].summary.flops_rule = rule;
+    EXPECT_EQ(outcome(faster).code, 1) << rule;
+    EXPECT_EQ(outcome(faster).out.find("flops_rule_unknown"), std::string::npos) << rule;
+  }
   tw::results::Report ruled = report;
   ruled.records[0].summary.flops_rule = "mine";
   EXPECT_EQ(outcome(ruled).code, 0);

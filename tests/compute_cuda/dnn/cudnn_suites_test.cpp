@@ -1,4 +1,5 @@
-// Every graph that the suites ask cuDNN for, asked of the real library for GPUs that are described in files: the engine
+// The graphs that the suites ask cuDNN for, asked of the real library for GPUs that are described in files (of those
+// that are known from a data sheet alone, the suites with sizes for a GPU): the engine
 // that a search takes first and its workspace, or why there is none. answers/ has what it answered; a graph, a limit or
 // a suite that changes shows there. TRAINWATT_UPDATE_GOLDEN=1 rewrites it and fails the test: look at the difference
 // before it is committed. Batch norm is computed by kernels of our own, so cuDNN has no graph of it. What cuDNN offers

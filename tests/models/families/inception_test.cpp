@@ -39,16 +39,16 @@ std::string refusal(const NetworkDescription& network, std::int64_t micro_batch)
 
 TEST(Inception, ASingleValuePerChannelIsRefusedWithTheLayer) {
   EXPECT_EQ(refusal(micro_inception(), 2), "");
-  EXPECT_EQ(micro_inception().shape->why_no_micro_batch(2), "");
+  EXPECT_EQ(micro_inception().shape->why_no_micro_batch(2, 0), "");
   const NetworkDescription whole = find_network("inception-v3");
-  for (const std::string& why : {refusal(whole, 1), whole.shape->why_no_micro_batch(1)})
+  for (const std::string& why : {refusal(whole, 1), whole.shape->why_no_micro_batch(1, 0)})
     EXPECT_NE(why.find("AuxLogits.conv1.bn"), std::string::npos) << why;
-  for (const std::string& why : {refusal(micro_inception(), 1), micro_inception().shape->why_no_micro_batch(1)})
+  for (const std::string& why : {refusal(micro_inception(), 1), micro_inception().shape->why_no_micro_batch(1, 0)})
     EXPECT_NE(why.find("AuxLogits.conv0.bn"), std::string::npos) << why;
   // Maps of 4 values do: 23×23 images and a 1×1 kernel on 2×2 of them.
   const NetworkDescription wide = with([](InceptionDescription& sizes) { sizes.image_size = 23; });
   EXPECT_EQ(refusal(wide, 1), "");
-  EXPECT_EQ(wide.shape->why_no_micro_batch(1), "");
+  EXPECT_EQ(wide.shape->why_no_micro_batch(1, 0), "");
 }
 
 TEST(Inception, ImagesThatAreTooSmallAreRefused) {

@@ -6,6 +6,7 @@
 
 #include "results/analysis/verdict.hpp"
 #include "results/compare/differences.hpp"
+#include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "tests/results/compare/compared.hpp"
 
@@ -24,7 +25,8 @@ TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
   const Comparison c = compare(systems, {});
   ASSERT_NE(difference(c, "missing field"), nullptr);
   for (const FigureComparison& figure : c.figures)
-    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == Claim::not_comparable, figure.figure.name == "samples-per-joule")
+    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == Claim::not_comparable,
+              figure.figure.name == "samples-per-joule")
         << figure.figure.name;
 }
 
@@ -119,10 +121,9 @@ TEST(Comparison, JoulesThatTellNotAllSaySo) {
   const Comparison c = compare(systems, {});
   const Difference* scope = difference(c, "scope of energy");
   ASSERT_NE(scope, nullptr);
-  EXPECT_EQ(
-      scope->why,
-      "joules of package do not include all that training on cpu draws while gpu_clock_mhz was set: joules of "
-      "scope node are needed");
+  EXPECT_EQ(scope->why,
+            "joules of package do not include all that training on cpu draws while gpu_clock_mhz was set: joules of "
+            "scope node are needed");
 }
 
 // What blocks, and what is noted. Each case changes one thing in B.
@@ -312,6 +313,12 @@ TEST(Comparability, ARuleOfFlopsBlocksFlopsAlone) {
   const Comparison c = of_single(made_record(id, slow, 200), b, options);
   EXPECT_EQ(ratio(c).verdict, Claim::single_run);
   EXPECT_EQ(ratio(c, 1, "efficiency").verdict, Claim::not_comparable);
+}
+
+TEST(Comparability, AnotherWordingOfTheRuleOfFlopsBlocksNothing) {
+  Record a = made_record(id, slow, 200), b = made_record(id, fast, 200);
+  a.summary.flops_rule = rule_of_flops.wordings[1], b.summary.flops_rule = rule_of_flops.text();
+  EXPECT_EQ(difference(of_single(a, b), "FLOP rule"), nullptr);
 }
 
 TEST(Comparability, TargetsHaveToBeTheSame) {
