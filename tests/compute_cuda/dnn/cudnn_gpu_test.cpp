@@ -1,10 +1,11 @@
 // cuDNN on a real GPU, beyond what the tests of all devices say of every convolution and attention: TF32, the sizes of
 // the networks, that the fused engines are the ones in use, and the properties that the tests without a GPU rest on.
+#include <cstring>
 #include <iostream>
 #include <regex>
 #include <set>
 
-#include "models/compute/cuda/dnn/graph.hpp"
+#include "models/compute/cuda/dnn/graphs.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 #include "tests/embedded/device_json.hpp"
@@ -23,9 +24,20 @@ class CudnnOnGpu : public testing::Test {
   void SetUp() override {
     if (count_cuda_devices() == 0) TW_SKIP_WITHOUT_GPU("no CUDA device: " + why_no_cuda_device());
     std::string why;
-    if (!cuda::dnn::Library::open(&why)) TW_SKIP_WITHOUT_GPU("no cuDNN: " + why);
+    const auto library = cuda::dnn::Library::open(&why);
+    if (!library) TW_SKIP_WITHOUT_GPU("no cuDNN: " + why);
+    version_ = library->version();
     device_ = make_cuda_device({});
   }
+  /// Whether there is a deterministic backward of attention whose workspace does not grow with the tokens' square.
+  bool has_linear_workspace() const {
+    const int architecture = std::stoi(device_->info().instruction_set.substr(std::string("sm_").size()));
+    const std::vector<cuda::dnn::DqSums> sums = cuda::dnn::dq_sums(true, architecture, version_);
+    return !sums.empty() && sums.back() != cuda::dnn::DqSums::kept;
+  }
+  /// At which plain products would want 51 GB.
+  static constexpr AttentionShape long_sequence{1, 65536, 2, 64, true, DType::bf16, Math::standard, 1};
+  std::size_t version_ = 0;
   std::unique_ptr<Device> device_;
 };
 
@@ -155,6 +167,96 @@ TEST_F(CudnnOnGpu, AttentionThatAddsInAnyOrderFollowsTheReference) {
           << got[i].name;
     }
   }
+}
+
+/// The tensors of one shape's forward and backward, on the device.
+class AttentionOnDevice {
+ public:
+  AttentionOnDevice(Device& device, const AttentionShape& s)
+      : device_(device), s_(s), stream_(device.create_stream()), plan_(device.plan(s)) {
+    fill(qkv_, s.packed().count(), 1);
+    fill(d_out_, s.unpacked().count(), 2);
+    out_ = std::make_unique<Buffer>(device, bytes(s.unpacked()));
+    sums_ = std::make_unique<Buffer>(device, static_cast<std::size_t>(s.row_values().count()) * sizeof(float));
+    d_qkv_ = std::make_unique<Buffer>(device, bytes(s.packed()));
+    plan_->forward(*stream_,
+                   {.qkv = tensor(qkv_, s.packed()), .out = tensor(out_, s.unpacked()), .log_sum_exp = rows()});
+  }
+  std::string description() const { return plan_->description(); }
+  /// The gradient of q, k and v, computed anew.
+  std::vector<bf16> backward() {
+    plan_->backward(*stream_, {.d_out = tensor(d_out_, s_.unpacked()),
+                               .qkv = tensor(qkv_, s_.packed()),
+                               .out = tensor(out_, s_.unpacked()),
+                               .log_sum_exp = rows(),
+                               .d_qkv = tensor(d_qkv_, s_.packed())});
+    std::vector<bf16> values(static_cast<std::size_t>(s_.packed().count()));
+    device_.copy_to_host(*stream_, values.data(), d_qkv_->data(), d_qkv_->bytes());
+    stream_->synchronize();
+    return values;
+  }
+
+ private:
+  static std::size_t bytes(const Dims& dims) { return static_cast<std::size_t>(dims.count()) * sizeof(bf16); }
+  static Tensor tensor(const std::unique_ptr<Buffer>& buffer, const Dims& dims) {
+    return {buffer->data(), DType::bf16, dims};
+  }
+  Tensor rows() const { return {sums_->data(), DType::float32, s_.row_values()}; }
+  void fill(std::unique_ptr<Buffer>& buffer, std::int64_t count, std::uint64_t seed) {
+    const Floats some = normal(1 << 20, seed);
+    std::vector<bf16> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_bf16(some[i % some.size()]);
+    buffer = std::make_unique<Buffer>(device_, values.size() * sizeof(bf16));
+    device_.copy_from_host(*stream_, buffer->data(), values.data(), buffer->bytes());
+    stream_->synchronize();
+  }
+
+  Device& device_;
+  AttentionShape s_;
+  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<AttentionPlan> plan_;
+  std::unique_ptr<Buffer> qkv_, out_, sums_, d_out_, d_qkv_;
+};
+
+// On any architecture. On sm_100 the engine is asked for by number and nothing but this shows that it keeps its order;
+// so it is on sm_90 with sequences for which no part of the kept probabilities fits.
+TEST_F(CudnnOnGpu, AttentionsGradientsAreTheSameBitsEachTime) {
+  constexpr int runs = 10;
+  std::vector<AttentionShape> shapes = {{32, 1024, 12, 64, true, DType::bf16},
+                                        {2, 4096, 32, 64, true, DType::bf16, Math::standard, 8},
+                                        {1, 8192, 8, 128, true, DType::bf16, Math::standard, 2},
+                                        {16, 512, 16, 64, false, DType::bf16}};
+  if (has_linear_workspace()) shapes.push_back(long_sequence);
+  for (const AttentionShape& s : shapes) {
+    AttentionOnDevice attention(*device_, s);
+    SCOPED_TRACE(s.packed().str() + ": " + attention.description());
+    std::cout << s.packed().str() << ": " << attention.description() << "\n";
+    const std::vector<bf16> first = attention.backward();
+    for (int run = 1; run < runs; ++run) {
+      const std::vector<bf16> again = attention.backward();
+      ASSERT_EQ(std::memcmp(again.data(), first.data(), first.size() * sizeof(bf16)), 0) << "run " << run;
+    }
+  }
+}
+
+// A sequence that is too long for the reference, against the engine that adds in any order.
+TEST_F(CudnnOnGpu, GradientsOfALongSequenceFollowThoseOfAnyOrder) {
+  if (!has_linear_workspace()) GTEST_SKIP() << "no such engine here";
+  const AttentionShape s = long_sequence;
+  const auto floats = [](const std::vector<bf16>& values) {
+    Floats list(values.size());
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = to_float(values[i]);
+    return list;
+  };
+  AttentionOnDevice fixed(*device_, s);
+  EXPECT_NE(fixed.description().find("cuDNN, fused"), std::string::npos) << fixed.description();
+  const std::unique_ptr<Device> any = make_cuda_device({.deterministic = false});
+  AttentionOnDevice other(*any, s);
+  const std::vector<bf16> values = fixed.backward();
+  // Each may be that far from the true values.
+  EXPECT_LE(normalised_error(floats(values), floats(other.backward())),
+            2 * tolerance(Op::attention_backward, s.dtype, s.dtype, values.size()))
+      << fixed.description();
 }
 
 /// The names in a flat JSON object.

@@ -171,8 +171,9 @@ TEST_P(CudnnAttention, both_directions) {
     for (const AttentionShape& s : {AttentionShape{p.batch, p.seq, p.heads, p.head_dim, true, DType::bf16},
                                     AttentionShape{p.batch, p.seq, p.heads, p.head_dim, false, DType::fp16}}) {
       EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
-      EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
-      EXPECT_EQ(finalised(attention_backward_graph(*target_, s, false), {.deterministic = false}), "compiled");
+      EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::kept), {}), "compiled");
+      EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::any_order), {.deterministic = false}),
+                "compiled");
     }
   }
 }
@@ -204,7 +205,7 @@ TEST_F(CudnnGraphs, attention_at_odd_sizes) {
   for (const AttentionShape& s :
        {AttentionShape{3, 31, 2, 32, true, DType::bf16}, AttentionShape{1, 127, 3, 128, true, DType::fp16}}) {
     EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
-    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::kept), {}), "compiled");
   }
 }
 
@@ -220,7 +221,9 @@ TEST_F(CudnnGraphs, bidirectional_attention) {
         EXPECT_EQ(proposed(attention_forward_graph(*target_, s), {}), "proposed") << s.packed().str();
         for (const bool deterministic : {true, false}) {
           const Demands demands{.deterministic = deterministic};
-          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic), demands), "proposed")
+          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic ? DqSums::kept : DqSums::any_order),
+                             demands),
+                    "proposed")
               << s.packed().str();
         }
       }
@@ -229,8 +232,9 @@ TEST_F(CudnnGraphs, bidirectional_attention) {
   for (const AttentionShape& s :
        {AttentionShape{32, 512, 16, 64, causal, DType::bf16}, AttentionShape{1, 512, 16, 64, causal, DType::fp16}}) {
     EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
-    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
-    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, false), {.deterministic = false}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::kept), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::any_order), {.deterministic = false}),
+              "compiled");
   }
 }
 
@@ -249,7 +253,9 @@ TEST_F(CudnnGraphs, grouped_attention) {
         EXPECT_EQ(proposed(attention_forward_graph(*target_, s), {}), "proposed") << s.packed().str();
         for (const bool deterministic : {true, false}) {
           const Demands demands{.deterministic = deterministic};
-          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic), demands), "proposed")
+          EXPECT_EQ(proposed(attention_backward_graph(*target_, s, deterministic ? DqSums::kept : DqSums::any_order),
+                             demands),
+                    "proposed")
               << s.packed().str();
         }
       }
@@ -258,8 +264,9 @@ TEST_F(CudnnGraphs, grouped_attention) {
   for (const AttentionShape& s : {AttentionShape{4, 4096, 32, 64, true, DType::bf16, Math::standard, 8},
                                   AttentionShape{2, 9, 4, 16, false, DType::fp16, Math::standard, 1}}) {
     EXPECT_EQ(finalised(attention_forward_graph(*target_, s), {}), "compiled");
-    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true), {}), "compiled");
-    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, false), {.deterministic = false}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::kept), {}), "compiled");
+    EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::any_order), {.deterministic = false}),
+              "compiled");
   }
 }
 
@@ -269,8 +276,9 @@ TEST_F(CudnnGraphs, attention_in_parts) {
   const std::size_t gib = std::size_t{1} << 30;
   const AttentionShape s{32, 8192, 64, 128, true, DType::bf16, Math::standard, 8};
   const auto bytes = [&](bool deterministic, const AttentionPart& part) {
-    return least_workspace_bytes(attention_backward_graph(*target_, s, deterministic, part),
-                                 {.deterministic = deterministic});
+    return least_workspace_bytes(
+        attention_backward_graph(*target_, s, deterministic ? DqSums::kept : DqSums::any_order, part),
+        {.deterministic = deterministic});
   };
   EXPECT_GT(bytes(true, {}), 256 * gib);
   EXPECT_GT(bytes(true, {1, 8}), 8 * gib);
@@ -280,7 +288,7 @@ TEST_F(CudnnGraphs, attention_in_parts) {
   EXPECT_LT(bytes(false, {1, 8}), gib);
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!driver) GTEST_SKIP() << "no libcuda.so.1, not even the toolkit's stub";
-  EXPECT_EQ(finalised(attention_backward_graph(*target_, s, true, {1, 4}), {}), "compiled");
+  EXPECT_EQ(finalised(attention_backward_graph(*target_, s, DqSums::kept, {1, 4}), {}), "compiled");
 }
 
 TEST_F(CudnnGraphs, a_head_dim_that_8_does_not_divide_has_no_engine) {

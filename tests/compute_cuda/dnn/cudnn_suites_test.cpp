@@ -86,18 +86,22 @@ class CudnnSuites : public testing::TestWithParam<Described> {
     for (const bool deterministic : {true, false}) {
       const std::string kind = deterministic ? "" : ", any order";
       std::string why = why_no_attention(s, architecture_, deterministic);
-      if (why.empty()) why = why_too_old(*library_, architecture_);
+      if (why.empty()) why = why_too_old(*library_, architecture_, deterministic);
       if (!why.empty()) {
         answers[name + kind] = "not asked: " + why;
         continue;
       }
       const Demands demands = attention_demands(deterministic, memory_bytes_);
-      const AttentionPart part = fitting_part(*target_, s, demands);
-      const std::int64_t parts = s.batch / part.batch * (s.key_heads() / part.kv_heads);
       answers[name + ", forward" + kind] = answer(attention_forward_graph(*target_, s), demands);
-      answers[name + ", backward" + kind] =
-          answer(attention_backward_graph(*target_, s, deterministic, part), demands) +
-          (parts > 1 ? ", in " + std::to_string(parts) + " parts" : "");
+      std::string& backward = answers[name + ", backward" + kind];
+      for (const DqSums sums : dq_sums(deterministic, architecture_, library_->version())) {
+        const AttentionPart part = fitting_part(*target_, s, sums, demands);
+        const std::int64_t parts = s.batch / part.batch * (s.key_heads() / part.kv_heads);
+        backward = answer(attention_backward_graph(*target_, s, sums, part), demands) +
+                   (sums == DqSums::in_turn ? ", dq summed in turn" : "") +
+                   (parts > 1 ? ", in " + std::to_string(parts) + " parts" : "");
+        if (!backward.starts_with(refused)) break;
+      }
     }
   }
 

@@ -1,58 +1,16 @@
 // What the cuda device asks of cuDNN, on a stand-in that runs graphs on the host. That the numbers are right is what
 // the tests of all devices say, which this program runs too.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <set>
 
-#include "models/compute/cuda/context.hpp"
-#include "models/compute/error.hpp"
-#include "models/compute/registry.hpp"
-#include "tests/support/cudnn/stand_in.hpp"
+#include "tests/compute_cuda/dnn/dnn_plans.hpp"
 #include "tests/support/devices.hpp"
-#include "tests/support/simt/runtime.hpp"
 
 namespace tw::test {
 
 using namespace models;
 
 namespace {
-
-constexpr ConvolutionShape wide = {2, 6, 5, 16, 8, 3, 1, 1, DType::bf16};
-constexpr AttentionShape fused = {2, 9, 2, 16, true, DType::bf16};
-constexpr AttentionShape grouped = {2, 12, 12, 16, true, DType::bf16, Math::standard, 4};
-
-class DnnPlans : public testing::Test {
- protected:
-  void SetUp() override {
-    cudnn::state() = {};
-    simt::gpu() = {};
-    open();
-  }
-  void TearDown() override {
-    cudnn::state() = {};
-    simt::gpu() = {};
-  }
-  void open(bool deterministic = true) {
-    DeviceOptions options;
-    options.deterministic = deterministic;
-    device_ = make_cuda_device(options);
-  }
-  /// What plan() says when it throws.
-  template <class Shape>
-  std::string refusal(const Shape& shape) {
-    try {
-      device_->plan(shape);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.failure(), Failure::unsupported);
-      return error.what();
-    }
-    return "no refusal";
-  }
-  static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-  std::unique_ptr<Device> device_;
-};
 
 TEST_F(DnnPlans, TheLibraryIsNamed) {
   const std::vector<std::string> libraries = device_->info().libraries;
@@ -235,74 +193,6 @@ TEST_F(DnnPlans, TheStreamIsTheCallers) {
   EXPECT_EQ(cudnn::state().runs.back().operations, 14u);
 }
 
-TEST_F(DnnPlans, AttentionIsFusedWhereTheLibraryHasIt) {
-  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused"));
-  struct Refused {
-    AttentionShape shape;
-    const char* reason;
-  };
-  for (const Refused& one : {Refused{{2, 9, 2, 16, true, DType::float32}, "takes bf16 and fp16, not float32"},
-                             Refused{{2, 9, 2, 12, true, DType::bf16}, "a head_dim that 8 divides, not 12"},
-                             Refused{{2, 1, 2, 16, true, DType::bf16}, "no backward for one position"}}) {
-    const std::string description = device_->plan(one.shape)->description();
-    EXPECT_TRUE(has(description, one.reason)) << description;
-  }
-  simt::gpu().architecture = 100;
-  open();
-  EXPECT_TRUE(
-      has(device_->plan(fused)->description(), "deterministic attention is for sm_80 to sm_90, this is sm_100"));
-  open(false);
-  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused")) << "any order is there on later ones";
-  simt::gpu().architecture = 90;
-  cudnn::state().version = 90800;
-  open();
-  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN 9.8.0 is too old"));
-  cudnn::state().version = 91700;
-  open();
-  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN 9.17.0 is too old for fused attention on sm_90"));
-  simt::gpu().architecture = 80;
-  open();
-  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused")) << "the fault was one of sm_90";
-}
-
-TEST_F(DnnPlans, GroupedQueriesAreFused) {
-  EXPECT_TRUE(has(device_->plan(grouped)->description(), "cuDNN, fused"));
-  EXPECT_FALSE(has(device_->plan(grouped)->description(), "parts"));
-}
-
-/// An engine whose workspace for the backward of grouped fits in this many parts, and not in fewer.
-cudnn::Proposal that_fits_in(std::int64_t parts) {
-  const std::int64_t limit = static_cast<std::int64_t>(simt::gpu().memory_bytes / 8),
-                     scores = grouped.row_values().count() * grouped.seq;
-  return {.engine = 5, .notes = {0}, .bytes_each_score = (limit - 1000) / (scores / parts)};
-}
-
-// The library's workspace grows with the square of the sequence: a limit to it must not end in plain products.
-TEST_F(DnnPlans, BackwardThatWantsTooMuchComesInParts) {
-  for (const std::int64_t parts : {2, 4, 8}) {  // a sample, half of the heads of one, one key head
-    cudnn::state().proposals = {that_fits_in(parts)};
-    open();
-    const std::string description = device_->plan(grouped)->description();
-    EXPECT_TRUE(has(description, ", deterministic, in " + std::to_string(parts) + " parts")) << description;
-  }
-  cudnn::Proposal large = that_fits_in(8);
-  large.bytes_each_score *= 2;
-  cudnn::state().proposals = {large};
-  open();
-  const std::string description = device_->plan(grouped)->description();
-  EXPECT_TRUE(has(description, "own softmax")) << description;
-  EXPECT_TRUE(has(description, "fused: engine 5 wants ")) << description;
-  // The row values of half of the heads of 9 positions would begin at an address that is not 16-byte aligned.
-  AttentionShape odd = grouped;
-  odd.seq = 9;
-  cudnn::Proposal half_fits = that_fits_in(4);
-  half_fits.bytes_each_score = half_fits.bytes_each_score * (grouped.seq * grouped.seq) / (odd.seq * odd.seq);
-  cudnn::state().proposals = {half_fits};
-  open();
-  const std::string whole = device_->plan(odd)->description();
-  EXPECT_TRUE(has(whole, "fused: engine 5 wants ")) << whole;
-}
-
 TEST_F(DnnPlans, WhatWantsTooMuchIsNotCompiled) {
   cudnn::state().proposals = {{7, {0}, true, 3002, std::int64_t{1} << 40}, {8, {0}, true}};
   const std::string description = device_->plan(wide)->description();
@@ -327,54 +217,6 @@ TEST_F(DnnPlans, EnginesThatAddInAnyOrderAreForDevicesThatMay) {
   open(false);
   EXPECT_TRUE(has(device_->plan(wide)->description(), "engine 3"));
   EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused"));
-}
-
-/// Both directions by a plan of cuDNN's.
-test::Case both_ways(const AttentionShape& s, bool deterministic) {
-  return [s, deterministic](Lab& lab) {
-    std::unique_ptr<cuda::Context> context;
-    std::unique_ptr<AttentionPlan> plan;
-    if (lab.device.info().kind == DeviceKind::cuda) {
-      std::string why;
-      context = std::make_unique<cuda::Context>(lab.device, 0, true, deterministic);
-      plan = make_dnn_attention(*context, s, &why);
-      ASSERT_TRUE(plan) << why;
-    } else {
-      plan = lab.device.plan(s);
-    }
-    const Tensor qkv = lab.in(s.dtype, s.packed(), normal(s.packed().count(), 1));
-    const Tensor y = lab.out("out", s.dtype, s.unpacked(), 1),
-                 sums = lab.out("log_sum_exp", DType::float32, s.row_values(), 0);
-    plan->forward(*lab.stream, {.qkv = qkv, .out = y, .log_sum_exp = sums});
-    plan->backward(*lab.stream, {.d_out = lab.in(s.dtype, s.unpacked(), normal(s.unpacked().count(), 2)),
-                                 .qkv = qkv,
-                                 .out = y,
-                                 .log_sum_exp = sums,
-                                 .d_qkv = lab.out("d_qkv", s.dtype, s.packed())});
-  };
-}
-
-TEST_F(DnnPlans, AttentionThatAddsInAnyOrderGivesTheSame) {
-  cudnn::state().proposals = {{5, {0}}};
-  for (const bool deterministic : {true, false}) {
-    compare(*device_, Op::attention_backward, fused.dtype, both_ways(fused, deterministic));
-    EXPECT_EQ(cudnn::state().runs.back().operations, deterministic ? 21u : 22u);
-    compare(*device_, Op::attention_backward, grouped.dtype, both_ways(grouped, deterministic));
-    EXPECT_EQ(cudnn::state().runs.back().operations, deterministic ? 23u : 24u) << "two sums over groups";
-  }
-}
-
-TEST_F(DnnPlans, BackwardInPartsGivesTheSame) {
-  for (const std::int64_t parts : {1, 2, 4, 8}) {
-    SCOPED_TRACE(parts);
-    cudnn::state().proposals = {that_fits_in(parts)};
-    compare(*device_, Op::attention_backward, grouped.dtype, both_ways(grouped, true));
-    // The last runs are those of the plan, of which each computes a part.
-    const std::vector<cudnn::Run>& runs = cudnn::state().runs;
-    std::int64_t backwards = 0;
-    while (runs[runs.size() - 1 - static_cast<std::size_t>(backwards)].operations == 23u) ++backwards;
-    EXPECT_EQ(backwards, parts);
-  }
 }
 
 }  // namespace

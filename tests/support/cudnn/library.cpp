@@ -62,6 +62,39 @@ int guarded(Body&& body) {
   }
 }
 
+/// What an engine proposes for this graph.
+Proposal on(const Node& graph, Proposal proposal) {
+  proposal.workspace_bytes += proposal.bytes_each_score * backward_scores(graph);
+  return proposal;
+}
+
+/// One of those that can be asked for by number.
+void finalize_engine(Node& node) {
+  const Node& graph = *node.node(Attribute::engine_graph);
+  const auto number = node.one<std::int64_t>(Attribute::engine_index);
+  for (const Proposal& one : state().engines) {
+    if (one.engine != number || !has_engine(graph)) continue;
+    node.proposal = on(graph, one);
+    return;
+  }
+  throw Refusal(not_supported, "no such engine");
+}
+
+void finalize_config(Node& node) {
+  const NodePointer engine = node.node(Attribute::engine_config_engine);
+  require(engine->kind == Kind::engine, "an engine");
+  const NodePointer graph = engine->node(Attribute::engine_graph);
+  Asked asked = {engine->proposal.engine, {}, graph->values.at(Attribute::graph_operations).nodes.size()};
+  for (const NodePointer& knob : node.values.at(Attribute::engine_config_knobs).nodes) {
+    require(knob->kind == Kind::knob_choice, "a setting");
+    asked.knobs.emplace_back(knob->one<int>(Attribute::knob_type), knob->one<std::int64_t>(Attribute::knob_value));
+  }
+  state().asked.push_back(asked);
+  if (engine->proposal.config_status != 0) throw Refusal(engine->proposal.config_status, "made-up refusal");
+  node.proposal = engine->proposal;
+  node.values[Attribute::engine_graph].nodes = {graph};
+}
+
 void finalize(Node& node) {
   require(!node.final, "finalized twice");
   for (const auto& [attribute, values] : node.values) {
@@ -75,6 +108,12 @@ void finalize(Node& node) {
     node.node(Attribute::heuristics_graph);
     node.one<int>(Attribute::heuristics_mode);
   }
+  if (node.kind == Kind::engine) finalize_engine(node);
+  if (node.kind == Kind::knob_choice) {
+    require(node.values.at(Attribute::knob_type).type == Type::knob_type, "a setting's type");
+    node.one<std::int64_t>(Attribute::knob_value);
+  }
+  if (node.kind == Kind::engine_config) finalize_config(node);
   if (node.kind == Kind::execution_plan) {
     const Node& config = *node.node(Attribute::plan_engine_config);
     require(node.has(Attribute::plan_handle), "a handle");
@@ -97,8 +136,7 @@ std::int64_t heuristic_results(const Node& heuristics, std::int64_t most, void* 
   for (const Proposal& proposal : state().proposals) {
     if (count == most) break;
     Node& config = *node_of(static_cast<void**>(slots)[count++]);
-    config.proposal = proposal;
-    config.proposal.workspace_bytes += proposal.bytes_each_score * backward_scores(*graph);
+    config.proposal = on(*graph, proposal);
     config.final = true;
     config.values[Attribute::engine_graph].nodes = {graph};
   }

@@ -25,7 +25,7 @@ struct Refusal : std::runtime_error {
   int status;
   Refusal(int code, const std::string& what) : std::runtime_error(what), status(code) {}
 };
-constexpr int bad_parameter = 2000, execution_failed = 5000;
+constexpr int bad_parameter = 2000, not_supported = 3000, execution_failed = 5000;
 inline void require(bool holds, const char* what) {
   if (!holds) throw Refusal(bad_parameter, what);
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tw::cudnn {
@@ -23,6 +24,14 @@ struct Proposal {
   std::int64_t bytes_each_score = 0;  ///< more, for each score of an attention's backward
   int run_status = 0;                 ///< of each run
   double milliseconds = 0;            ///< of a run on the made-up clock (StandInGpu::clock_ms)
+  int config_status = 0;              ///< of the configuration in which it is asked for by number
+};
+
+/// An engine that was asked for by number: its settings (CUDNN_KNOB_TYPE_…, value), and of how many operations.
+struct Asked {
+  std::int64_t engine = 0;
+  std::vector<std::pair<int, std::int64_t>> knobs;
+  std::size_t operations = 0;
 };
 
 struct Run {
@@ -37,7 +46,9 @@ struct State {
   int create_status = 0;      ///< of cudnnCreate
   int heuristics_status = 0;  ///< of each question
   std::vector<Proposal> proposals = {{3, {0, 4}}, {4, {0, 1}}, {5, {0}}, {6, {}}};
-  int questions = 0;  ///< to the heuristics
+  int questions = 0;              ///< to the heuristics
+  std::vector<Proposal> engines;  ///< that can be asked for by number; the heuristics do not propose them
+  std::vector<Asked> asked;       ///< whose configuration was finalized or refused
   std::vector<Run> runs;
   std::string refusal;  ///< the last error in words
 };

@@ -26,6 +26,7 @@ enum class Kind : int {  // CUDNN_BACKEND_…_DESCRIPTOR
   engine_config = 3,
   heuristics = 4,
   execution_plan = 5,
+  knob_choice = 7,
   operation_convolution_forward = 10,
   operation_convolution_backward_filter = 11,
   operation_convolution_backward_data = 12,
@@ -50,6 +51,7 @@ enum class Type : int {  // CUDNN_TYPE_…
   pointer = 6,
   convolution_mode = 7,
   heuristic_mode = 8,
+  knob_type = 9,
   numerical_note = 11,
   pointwise_mode = 14,
   descriptor = 15,
@@ -74,11 +76,14 @@ enum class Attribute : int {  // CUDNN_ATTR_…
   heuristics_results = 202,
   heuristics_device = 204,
   engine_config_engine = 300,
+  engine_config_knobs = 302,
   engine_config_workspace_bytes = 303,
   plan_handle = 400,
   plan_engine_config = 401,
   plan_workspace_bytes = 402,
   plan_device = 407,
+  knob_type = 600,
+  knob_value = 601,
   forward_alpha = 700,
   forward_beta = 701,
   forward_convolution = 702,
@@ -118,6 +123,7 @@ enum class Attribute : int {  // CUDNN_ATTR_…
   engine_index = 1301,
   engine_numerical_notes = 1303,
   engine_behavior_notes = 1305,
+  engine_device = 1307,
   matmul_math_type = 1500,
   operation_matmul_a = 1520,
   operation_matmul_b = 1521,
@@ -150,6 +156,15 @@ enum class Pointwise : int {  // CUDNN_POINTWISE_…
 enum class Reduction : int { add = 0, max = 3 };
 enum class ConvolutionMode : int { cross_correlation = 1 };
 enum class Heuristics : int { fallback = 2, a = 3 };
+
+enum class Knob : int {  // CUDNN_KNOB_TYPE_…
+  stages = 14,
+  kernel_config = 24,
+  tile_cga_m = 27,
+  stream_k = 38,
+  tile_m = 40,
+  tile_n = 41,
+};
 
 enum class NumericalNote : int {
   tensor_core = 0,

@@ -40,15 +40,27 @@ class DnnAttention final : public AttentionPlan {
     for (const std::int64_t uid : {dnn::uid_dq, dnn::uid_dk, dnn::uid_dv}) needs.push_back({uid, s.packed(), s.dtype});
     needs.push_back({dnn::uid_d_out, s.unpacked(), s.dtype});
     needs.push_back({dnn::uid_row_dot, s.row_values(), DType::float32});
-    if (!deterministic_) needs.push_back({dnn::uid_dq_sum, s.unpacked(), DType::float32});
     scalars.push_back({dnn::uid_one, &one_});
-    part_ = dnn::fitting_part(*dnn_->target, s, wish.demands);
-    const std::int64_t count = s.batch / part_.batch * (s.kv_heads / part_.kv_heads);
-    const std::shared_ptr<const dnn::ExecutionPlan> plan = find_measured(
-        context_, *dnn_, "attention_backward " + name + " " + std::to_string(count) + " parts",
-        dnn::attention_backward_graph(*dnn_->target, s, deterministic_, part_), wish, needs, scalars, why);
-    if (!plan) return false;
-    for (std::int64_t i = 0; i < count; ++i) backward_.emplace_back(plan);
+    dnn::Complaints complaints;
+    for (const dnn::DqSums sums : dnn::dq_sums(deterministic_, context_.architecture(), dnn_->library->version())) {
+      sums_ = sums;
+      part_ = dnn::fitting_part(*dnn_->target, s, sums, wish.demands);
+      const std::int64_t count = s.batch / part_.batch * (s.kv_heads / part_.kv_heads);
+      std::vector<dnn::Need> all = needs;
+      if (has_dq_sum(sums)) all.push_back({dnn::uid_dq_sum, s.unpacked(), DType::float32});
+      const std::shared_ptr<const dnn::ExecutionPlan> plan =
+          find_measured(context_, *dnn_,
+                        "attention_backward " + name + (sums == dnn::DqSums::in_turn ? " in turn " : " ") +
+                            std::to_string(count) + " parts",
+                        dnn::attention_backward_graph(*dnn_->target, s, sums, part_), wish, all, scalars, why);
+      for (std::int64_t i = 0; plan && i < count; ++i) backward_.emplace_back(plan);
+      if (plan) break;
+      complaints.add(*why);
+    }
+    if (backward_.empty()) {
+      *why = complaints.text();
+      return false;
+    }
     context_.reserve(std::max(forward_.plan().workspace_bytes(), scratch_at() + row_bytes() + sum_bytes()));
     return true;
   }
@@ -56,6 +68,7 @@ class DnnAttention final : public AttentionPlan {
   std::string description() const override {
     return "cuDNN, fused: forward " + forward_.plan().description() + "; backward " +
            backward_.front().plan().description() + (deterministic_ ? ", deterministic" : "") +
+           (sums_ == dnn::DqSums::in_turn ? ", dq summed in turn" : "") +
            (backward_.size() > 1 ? ", in " + std::to_string(backward_.size()) + " parts" : "");
   }
 
@@ -93,7 +106,7 @@ class DnnAttention final : public AttentionPlan {
                      {dnn::uid_scale, &scale_},
                      {dnn::uid_one, &one_}};
         if (s.causal) operands_.push_back({dnn::uid_masked, &masked_});
-        if (!deterministic_) operands_.push_back({dnn::uid_dq_sum, workspace + scratch_at() + row_bytes()});
+        if (has_dq_sum(sums_)) operands_.push_back({dnn::uid_dq_sum, workspace + scratch_at() + row_bytes()});
         runner->run(stream, operands_.data(), operands_.size(), workspace);
       }
     }
@@ -124,7 +137,7 @@ class DnnAttention final : public AttentionPlan {
     return dnn::aligned(static_cast<std::size_t>(shape().row_values().count()) * sizeof(float));
   }
   std::size_t sum_bytes() const {
-    return deterministic_ ? 0 : row_bytes() * static_cast<std::size_t>(shape().head_dim);
+    return has_dq_sum(sums_) ? row_bytes() * static_cast<std::size_t>(shape().head_dim) : 0;
   }
 
   Context& context_;
@@ -132,7 +145,8 @@ class DnnAttention final : public AttentionPlan {
   bool deterministic_;
   float scale_, one_ = 1, masked_ = -std::numeric_limits<float>::infinity();  // read by the library in each run
   Runner forward_;
-  dnn::AttentionPart part_;       // that backward computes at once
+  dnn::DqSums sums_{};            // of backward
+  dnn::AttentionPart part_;       // that it computes at once
   std::vector<Runner> backward_;  // of each part
   std::vector<dnn::Operand> operands_;
 };
@@ -144,7 +158,7 @@ std::unique_ptr<AttentionPlan> make_dnn_attention(Context& context, const Attent
   if (!why->empty()) return nullptr;
   std::shared_ptr<Dnn> dnn = dnn::open(context, why);
   if (!dnn) return nullptr;
-  *why = dnn::why_too_old(*dnn->library, context.architecture());
+  *why = dnn::why_too_old(*dnn->library, context.architecture(), context.deterministic());
   if (!why->empty()) return nullptr;
   auto plan = std::make_unique<DnnAttention>(context, std::move(dnn), shape);
   if (!plan->build(why)) return nullptr;

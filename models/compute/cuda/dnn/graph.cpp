@@ -154,7 +154,70 @@ void Graph::finalize() {
 
 // ---- engines ----
 
+namespace {
+
+/// What the engine and its configuration say of themselves.
+void read(const Library* library, const Descriptor& engine, Candidate* candidate) {
+  candidate->engine = engine.get<std::int64_t>(Attribute::engine_index);
+  std::int64_t bytes = 0, one = 0;  // a library that does not know them yet leaves them to the plan
+  if (library->cudnnBackendGetAttribute(candidate->config.raw(),
+                                        static_cast<int>(Attribute::engine_config_workspace_bytes),
+                                        static_cast<int>(Type::int64), 1, &one, &bytes) == status_success) {
+    candidate->workspace_bytes = static_cast<std::size_t>(bytes);
+  }
+  for (const NumericalNote note : engine.get_all<NumericalNote>(Attribute::engine_numerical_notes, Type::numerical_note,
+                                                                static_cast<std::int64_t>(NumericalNote::count))) {
+    if (note < NumericalNote::count) candidate->notes[static_cast<std::size_t>(note)] = true;
+  }
+  for (const BehaviorNote note : engine.get_all<BehaviorNote>(Attribute::engine_behavior_notes, Type::behavior_note,
+                                                              static_cast<std::int64_t>(BehaviorNote::count))) {
+    if (note == BehaviorNote::runtime_compilation) candidate->compiled_at_run_time = true;
+  }
+}
+
+/// The one candidate of a graph that asks for an engine. None, and `why` holds the library's words, where the engine or
+/// a setting is not one of this library, or not one for this graph. Throws ApiError for what is wrong otherwise.
+std::vector<Candidate> asked_for(const Graph& graph, const EngineChoice& choice, std::string* why) {
+  const Library* library = graph.target().library();
+  const auto accepts = [&](Descriptor& descriptor) {
+    const int status = descriptor.try_finalize();
+    if (status == status_success) return true;
+    if (!is_refusal(status) && !is_bad_parameter(status))
+      library->check(status, "cudnnBackendFinalize of an engine that is asked for", __FILE__, __LINE__);
+    *why = "engine " + std::to_string(choice.engine) + " is refused: " + library->text(status);
+    return false;
+  };
+  Descriptor engine(library, Kind::engine);
+  engine.set_all(Attribute::engine_graph, graph.descriptor(), Attribute::engine_index, choice.engine);
+  if (graph.target().device()) engine.set(Attribute::engine_device, graph.target().device());
+  if (!accepts(engine)) return {};
+  Candidate candidate{.config = Descriptor(library, Kind::engine_config)};
+  std::vector<RawDescriptor> knobs;
+  for (const auto& [knob, value] : choice.knobs) {
+    Descriptor& one = candidate.held.emplace_back(library, Kind::knob_choice);
+    one.set_all(Attribute::knob_type, knob, Attribute::knob_value, value);
+    if (!accepts(one)) return {};
+    knobs.push_back(one.raw());
+  }
+  candidate.config.set(Attribute::engine_config_engine, engine);
+  if (!knobs.empty())
+    candidate.config.set(Attribute::engine_config_knobs, Type::descriptor, static_cast<std::int64_t>(knobs.size()),
+                         knobs.data());
+  if (!accepts(candidate.config)) return {};
+  read(library, engine, &candidate);
+  candidate.held.push_back(std::move(engine));
+  std::vector<Candidate> one;
+  one.push_back(std::move(candidate));
+  return one;
+}
+
+}  // namespace
+
 std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why) {
+  if (graph.choice()) {
+    if (mode != Heuristics::a) return {};
+    return asked_for(graph, *graph.choice(), why);
+  }
   const Library* library = graph.target().library();
   Descriptor heuristics(library, Kind::heuristics);
   heuristics.set(Attribute::heuristics_graph, graph.descriptor());
@@ -182,22 +245,7 @@ std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int6
     std::int64_t one = 0;
     TW_DNN(library, cudnnBackendGetAttribute(candidate.config.raw(), static_cast<int>(Attribute::engine_config_engine),
                                              static_cast<int>(Type::descriptor), 1, &one, &slot));
-    candidate.engine = engine.get<std::int64_t>(Attribute::engine_index);
-    std::int64_t bytes = 0;  // a library that does not know it yet leaves it to the plan
-    if (library->cudnnBackendGetAttribute(candidate.config.raw(),
-                                          static_cast<int>(Attribute::engine_config_workspace_bytes),
-                                          static_cast<int>(Type::int64), 1, &one, &bytes) == status_success) {
-      candidate.workspace_bytes = static_cast<std::size_t>(bytes);
-    }
-    for (const NumericalNote note :
-         engine.get_all<NumericalNote>(Attribute::engine_numerical_notes, Type::numerical_note,
-                                       static_cast<std::int64_t>(NumericalNote::count))) {
-      if (note < NumericalNote::count) candidate.notes[static_cast<std::size_t>(note)] = true;
-    }
-    for (const BehaviorNote note : engine.get_all<BehaviorNote>(Attribute::engine_behavior_notes, Type::behavior_note,
-                                                                static_cast<std::int64_t>(BehaviorNote::count))) {
-      if (note == BehaviorNote::runtime_compilation) candidate.compiled_at_run_time = true;
-    }
+    read(library, engine, &candidate);
   }
   return found;
 }

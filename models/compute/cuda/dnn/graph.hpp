@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ constexpr Type type_of(float) { return Type::float32; }
 constexpr Type type_of(void*) { return Type::pointer; }
 constexpr Type type_of(ConvolutionMode) { return Type::convolution_mode; }
 constexpr Type type_of(Heuristics) { return Type::heuristic_mode; }
+constexpr Type type_of(Knob) { return Type::knob_type; }
 constexpr Type type_of(Pointwise) { return Type::pointwise_mode; }
 constexpr Type type_of(Reduction) { return Type::reduction_operator; }
 
@@ -116,6 +118,12 @@ class Target {
   Descriptor device_;  // empty with a handle
 };
 
+/// An engine by the library's number of it, and its settings.
+struct EngineChoice {
+  std::int64_t engine = -1;
+  std::vector<std::pair<Knob, std::int64_t>> knobs;
+};
+
 /// Operations in the order in which they were added. A tensor's id is the uid under which its address is given.
 class Graph {
  public:
@@ -147,6 +155,9 @@ class Graph {
   void convolution(const ConvolutionOperands& operands);
 
   void finalize();
+  /// Makes this engine the graph's only candidate: the heuristics are not asked.
+  void ask_for(EngineChoice choice) { choice_ = std::move(choice); }
+  const std::optional<EngineChoice>& choice() const { return choice_; }
   const Target& target() const { return *target_; }
   const Descriptor& descriptor() const { return graph_; }
 
@@ -168,13 +179,15 @@ class Graph {
   std::deque<Descriptor> kept_;
   std::vector<Descriptor> operations_;
   Descriptor graph_;
+  std::optional<EngineChoice> choice_;
 };
 
-/// One way of running a graph, as the heuristics propose it.
+/// One way of running a graph, as the heuristics propose it or the graph asks for it.
 struct Candidate {
   Descriptor config;
-  std::int64_t engine = -1;  ///< the library's number of it
-  std::size_t place = 1;     ///< among the proposals, from 1: configurations of one engine differ in it
+  std::vector<Descriptor> held;  ///< that the configuration of an engine that is asked for refers to
+  std::int64_t engine = -1;      ///< the library's number of it
+  std::size_t place = 1;         ///< among the proposals, from 1: configurations of one engine differ in it
   bool notes[static_cast<std::size_t>(NumericalNote::count)] = {};
   bool compiled_at_run_time = false;
   std::size_t workspace_bytes = 0;  ///< that its plan will want; 0 also where the library does not say so yet
@@ -185,7 +198,8 @@ struct Candidate {
 constexpr std::int64_t most_proposals = 64;  ///< that a search looks at
 
 /// Best first, at most `most`; empty where the heuristics know none (`why` then holds their words). Throws ApiError
-/// where they fail.
+/// where they fail. Of a graph that asks for an engine: this one in mode a, empty where the library has no such engine,
+/// knows no such setting or refuses it for the graph; none in mode fallback.
 std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why);
 
 /// What may run: notes that an engine must not carry, or must, and the most that it may want.

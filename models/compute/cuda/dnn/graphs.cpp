@@ -1,6 +1,7 @@
 #include "models/compute/cuda/dnn/graphs.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "models/compute/cuda/kernels/kernels.hpp"
 
@@ -121,6 +122,35 @@ class Attention {
   AttentionShape s_;      // the part
 };
 
+// Engines of attention's backward with a fixed order of sums that heuristics do not propose: numbers and settings are
+// those of cudnn-frontend (scaled_dot_product_flash_attention.h, override_heuristics_query() of the backward node).
+constexpr std::size_t new_settings = 92300;             // the version from which tiles are settings of their own
+constexpr std::size_t several_kernels_version = 91801;  // TransformerEngine#2584; cudnn-frontend says 9.18.0
+constexpr std::size_t in_turn_version = 92500;          // cudnn-frontend#398
+constexpr int several_kernels_from = 100, several_kernels_to = 103;  // the architectures
+
+EngineChoice several_kernels_engine(std::size_t version, std::int64_t head_dim) {
+  const std::int64_t stages = version >= new_settings && head_dim == 256 ? 3 : 2;
+  if (version < new_settings) return {5, {{Knob::kernel_config, 31}, {Knob::stages, stages}}};
+  return {5,
+          {{Knob::tile_m, 3},
+           {Knob::tile_n, 2},
+           {Knob::kernel_config, 2},
+           {Knob::stream_k, 0},
+           {Knob::tile_cga_m, 0},
+           {Knob::stages, stages}}};
+}
+
+EngineChoice in_turn_engine() {
+  return {6,
+          {{Knob::tile_m, 2},
+           {Knob::tile_n, 1},
+           {Knob::kernel_config, 2},
+           {Knob::stream_k, 0},
+           {Knob::tile_cga_m, 0},
+           {Knob::stages, 4}}};
+}
+
 }  // namespace
 
 DataType data_type(DType dtype) {
@@ -227,7 +257,20 @@ Graph attention_forward_graph(const Target& target, const AttentionShape& shape)
   return std::move(a.graph);
 }
 
-Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
+// cudnn-frontend takes `kept` at any size on sm_90 unless it is told that it has not the memory, and calls it the
+// faster.
+std::vector<DqSums> dq_sums(bool deterministic, int architecture, std::size_t version) {
+  if (!deterministic) return {DqSums::any_order};
+  if (architecture > several_kernels_to) return {};
+  if (architecture >= several_kernels_from) {
+    if (version < several_kernels_version) return {};
+    return {DqSums::several_kernels};
+  }
+  if (architecture == 90 && version >= in_turn_version) return {DqSums::kept, DqSums::in_turn};
+  return {DqSums::kept};
+}
+
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, DqSums sums,
                                const AttentionPart& part) {
   Attention a(target, shape, part);
   a.packed(uid_q);
@@ -259,24 +302,25 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
   ds = a.of_scores(Pointwise::mul, ds, uid_scale);
   a.group_product(a.transposed_scores(ds), uid_q, uid_dk);
   const std::int64_t k = a.untransposed(uid_k);
-  if (deterministic) {
-    a.graph.matmul(ds, k, uid_dq);
-  } else {
+  if (has_dq_sum(sums)) {
     a.sums_by_head(uid_dq_sum);
     a.graph.matmul(ds, k, uid_dq_sum);
     a.graph.pointwise(Pointwise::identity, DataType::float32, {.x = uid_dq_sum, .y = uid_dq});
+  } else {
+    a.graph.matmul(ds, k, uid_dq);
   }
   a.graph.finalize();
+  if (sums == DqSums::several_kernels)
+    a.graph.ask_for(several_kernels_engine(target.library()->version(), shape.head_dim));
+  if (sums == DqSums::in_turn) a.graph.ask_for(in_turn_engine());
   return std::move(a.graph);
 }
 
-// From 9.25 on sm_90 has a deterministic backward whose workspace is linear in seq (cudnn-frontend#398: engine 6, tiles
-// of 64 x 64, STAGES 4). It is not here: it too must be asked for by engine and knobs, and was not asked of a library.
 Demands attention_demands(bool deterministic, std::size_t memory_bytes) {
   return {.deterministic = deterministic, .most_workspace_bytes = std::min(std::size_t{8} << 30, memory_bytes / 8)};
 }
 
-AttentionPart fitting_part(const Target& target, const AttentionShape& shape, const Demands& demands) {
+AttentionPart fitting_part(const Target& target, const AttentionShape& shape, DqSums sums, const Demands& demands) {
   const std::int64_t all_kv_heads = shape.key_heads();
   std::vector<AttentionPart> parts = {{shape.batch, all_kv_heads}};
   const auto add = [&](std::int64_t batch, std::int64_t kv_heads) {
@@ -290,7 +334,7 @@ AttentionPart fitting_part(const Target& target, const AttentionShape& shape, co
     if (all_kv_heads % kv_heads == 0) add(1, kv_heads);
   }
   for (const AttentionPart& part : parts) {
-    const Graph graph = attention_backward_graph(target, shape, demands.deterministic, part);
+    const Graph graph = attention_backward_graph(target, shape, sums, part);
     if (least_workspace_bytes(graph, demands) <= demands.most_workspace_bytes) return part;
   }
   return parts.back();
@@ -303,23 +347,21 @@ std::string why_no_attention(const AttentionShape& shape, int architecture, bool
     return "cuDNN's fused attention wants a head_dim that 8 divides, not " + std::to_string(shape.head_dim);
   if (shape.seq == 1) return "cuDNN's fused attention has no backward for one position";
   if (architecture < 80) return "cuDNN's fused attention wants sm_80 or later";
-  // There it takes cuDNN 9.18.1 (TransformerEngine#2584) and an engine that heuristics do not propose, which is not
-  // asked for yet. cudnn-frontend (override_heuristics_query of its backward) takes engine 5 with knobs: KERNEL_CFG 31
-  // and STAGES 2; from 9.23 on TILE_M 3, TILE_N 2, KERNEL_CFG 2, STREAM_K 0, TILE_CGA_M 0 and STAGES 2. For a described
-  // B200 9.19.0 and 9.26.0 accept these configurations of the graph that keeps dP; none was compiled or run. Heuristics
-  // propose engine 7 alone, for which no source promises an order of its sums, nor does a note: dq_sum's have none too.
-  if (deterministic && architecture >= 100)
-    return "cuDNN's deterministic attention is for sm_80 to sm_90, this is sm_" + std::to_string(architecture) +
-           ": --deterministic no has another one";
+  if (deterministic && architecture > several_kernels_to)
+    return "cuDNN's deterministic attention is for sm_80 to sm_" + std::to_string(several_kernels_to) +
+           ", this is sm_" + std::to_string(architecture) + ": --deterministic no has another one";
   return {};
 }
 
-std::string why_too_old(const Library& library, int architecture) {
+std::string why_too_old(const Library& library, int architecture, bool deterministic) {
   if (library.version() < 91501)  // wants lengths beside sequences that 128 does not divide
     return "cuDNN " + library.version_text() + " is too old for fused attention: 9.15.1 or later";
   // Backward of earlier ones was reported to read workspace that nobody has written (TransformerEngine#2186).
   if (library.version() < 91800 && architecture == 90)
     return "cuDNN " + library.version_text() + " is too old for fused attention on sm_90: 9.18 or later";
+  if (dq_sums(deterministic, architecture, library.version()).empty())
+    return "cuDNN " + library.version_text() + " is too old for deterministic attention on sm_" +
+           std::to_string(architecture) + ": 9.18.1 or later; --deterministic no has another one";
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/operators.hpp"
@@ -41,7 +42,7 @@ enum AttentionUid : std::int64_t {
   uid_dk,
   uid_dv,
   uid_row_dot,  ///< float32 (batch, heads, seq), scratch: Σ d_out · out
-  uid_dq_sum,   ///< float32 (batch, heads, seq, head_dim), scratch; not where deterministic
+  uid_dq_sum,   ///< float32 (batch, heads, seq, head_dim), scratch; only where has_dq_sum()
   uid_scale,    ///< float on the host: 1/sqrt(head_dim)
   uid_masked,   ///< float on the host: −infinity; only where causal
   uid_one       ///< float on the host: 1; backward
@@ -53,24 +54,33 @@ struct AttentionPart {
   AttentionShape of(const AttentionShape& whole) const;
 };
 
+/// In what order backward adds the terms of dq, which blocks of keys compute.
+enum class DqSums {
+  any_order,  ///< blocks add to uid_dq_sum as they come: not deterministic
+  kept,       ///< the gradient of the probabilities goes through batch · heads · seq² 16-bit elements of workspace
+  several_kernels,  ///< an engine that is asked for by number, of sm_100 to sm_103; workspace linear in seq
+  in_turn,          ///< an engine that is asked for by number, of sm_90: blocks add to uid_dq_sum one after the other
+};
+constexpr bool has_dq_sum(DqSums sums) { return sums == DqSums::any_order || sums == DqSums::in_turn; }
+/// What such a device with this version of the library can do, the best first; empty where it has nothing of the kind.
+std::vector<DqSums> dq_sums(bool deterministic, int architecture, std::size_t version);
+
 Graph attention_forward_graph(const Target& target, const AttentionShape& shape);
-/// Not deterministic, blocks of keys add to uid_dq_sum in any order. Deterministic, the gradient of the probabilities
-/// goes through batch · heads · seq² 16-bit elements of workspace: those of the part, whose tensors have the strides of
-/// the whole (uid_dq_sum its own).
-Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic,
+/// Of the part, whose tensors have the strides of the whole (uid_dq_sum and the workspace their own).
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, DqSums sums,
                                const AttentionPart& part = {});
 
-/// What engines must obey on a device with so much memory. Deterministic, backward's gradient of the probabilities
-/// takes 2 · batch · heads · seq² bytes: at most 8 GiB, and at most an eighth of the memory.
+/// What engines must obey on a device with so much memory. The workspace, where kept 2 · batch · heads · seq² bytes, is
+/// at most 8 GiB and at most an eighth of the memory.
 Demands attention_demands(bool deterministic, std::size_t memory_bytes);
 /// What backward computes at once: the whole, or where its workspace is more than the demands allow the largest part
 /// that divides it and fits; else the smallest.
-AttentionPart fitting_part(const Target& target, const AttentionShape& shape, const Demands& demands);
+AttentionPart fitting_part(const Target& target, const AttentionShape& shape, DqSums sums, const Demands& demands);
 /// Why the library is not asked for attention on such a device ("sm_90" is 90); empty where it is. The rest it refuses
 /// by itself.
 std::string why_no_attention(const AttentionShape& shape, int architecture, bool deterministic);
 /// Why this version of the library is not asked for attention; empty where it is.
-std::string why_too_old(const Library& library, int architecture);
+std::string why_too_old(const Library& library, int architecture, bool deterministic);
 
 DataType data_type(DType dtype);
 /// The next multiple of 256: where a part of the workspace begins.

@@ -14,6 +14,9 @@ constexpr bool is_refusal(int status) {
   return (status >= status_not_supported && status < status_not_supported + 1000) || status == status_not_compiled;
 }
 
+/// Such as the number of an engine or a setting that another version of the library has.
+constexpr bool is_bad_parameter(int status) { return status >= 2000 && status < 3000; }
+
 /// The open library; closed with the last one who holds it. All functions are there.
 class Library : VendorLibrary {
  public:
