@@ -46,8 +46,8 @@ struct Size {
   bool has_fp8 = false;    ///< also in fp8 in the suite standard, which is to end within an hour
 };
 
-/// The global batches are powers of two, so that 1 to 16 ranks (of GPUs 1 to 16 or more) can share them; a step of the
-/// smallest machine of its class ends within a few windows. To add a network, add a line.
+/// The global batches are powers of two: 1, 2, 4, 8 or 16 ranks can share them, other numbers up to 16 cannot. A step
+/// of the smallest machine of its class ends within a few windows. To add a network, add a line.
 const std::vector<Size>& sizes() {
   static const std::vector<Size> list = {
       {.device_class = "cpu", .model = "gpt2-124m", .seq_len = 1024, .global_batch = 16, .has_ranks = true},
