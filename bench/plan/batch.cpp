@@ -149,4 +149,11 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
   return sized;
 }
 
+int count_sizes(const Point& point) {
+  int sizes = 0;
+  std::string why;
+  for (std::int64_t size = 1; with_micro_batch(point, size, why); size *= 2) ++sizes;
+  return sizes;
+}
+
 }  // namespace tw::bench
