@@ -139,7 +139,9 @@ std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
     if (largest == nullptr || point.memory->bytes > largest->memory->bytes) largest = &point, place = i;
   }
   if (largest == nullptr) return {};
-  const int ranks = plan.points[place].ranks, a_node = (ranks + forecast.nodes - 1) / forecast.nodes;
+  // Fewer ranks than the job's are its first, node by node.
+  const int all = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
+  const int a_node = std::min(plan.points[place].ranks, (all + forecast.nodes - 1) / forecast.nodes);
   const std::string least = largest->memory->is_least ? "at least " : "";
   const std::string which = forecast.runs() > 1 ? fmt::format(" ({})", largest->id) : "";
   std::string line = fmt::format("{}{} per rank{}", least, text::bytes(largest->memory->bytes), which);
