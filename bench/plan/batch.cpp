@@ -1,14 +1,43 @@
 #include "bench/plan/batch.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "results/record/text.hpp"
 
 namespace tw::bench {
 
 using results::text::count;
+
+Indivisible::Words Indivisible::words(bool is_suite, bool is_kit) const {
+  std::string reason = why;
+  const std::string option = key_ref("global_batch");  // nobody gave it to a suite
+  if (const std::size_t at = reason.find(option); is_suite && at != std::string::npos)
+    reason.replace(at, option.size(), "global batch");
+  const bool is_fixed = (is_suite || is_kit) && !ranks.empty();
+  const std::string advised = reason + ": " + (is_fixed ? ranks : advice);
+  return {is_fixed ? advised : reason, advised};
+}
+
+std::string choose_ranks(std::int64_t parts, int ranks) {
+  constexpr std::size_t most_numbers = 6;
+  const std::int64_t most = std::min(parts, std::int64_t{100} * ranks);  // else a prime is searched to its end
+  std::vector<std::string> numbers;
+  for (std::int64_t number = 1; number <= most; ++number) {
+    if (parts % number != 0) continue;
+    numbers.push_back(std::to_string(number));
+    if (number > ranks) break;
+  }
+  if (numbers.empty()) return {};
+  if (numbers.size() > most_numbers) numbers.erase(numbers.begin(), numbers.end() - most_numbers);
+  const std::string last = numbers.back();
+  numbers.pop_back();
+  if (numbers.empty()) return "choose 1 rank";
+  return fmt::format("choose {} or {} ranks", fmt::join(numbers, ", "), last);
+}
 
 void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
                  std::optional<std::int64_t> global) {
@@ -28,10 +57,24 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
         "global_batch",
         fmt::format("{} {} is not divisible by {} {} × {} = {}", key_ref("global_batch"), *global,
                     accumulate ? key_ref("accumulate") : "micro-batch", per_micro, count(point.ranks, "rank"), pass),
-        fmt::format("choose a multiple of {}", pass));
+        fmt::format("choose a multiple of {}", pass),
+        *global % per_micro == 0 ? choose_ranks(*global / per_micro, point.ranks) : std::string());
   const std::int64_t rest = *global / pass;
   point.micro_batch = accumulate ? rest : per_micro;
   point.accumulate = accumulate ? *accumulate : rest;
+}
+
+void share_out_task(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate) {
+  const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
+  if (batch % (each * point.ranks) != 0) {
+    const std::string ranks = batch % each == 0 ? choose_ranks(batch / each, point.ranks) : std::string();
+    throw Indivisible(
+        micro ? "micro_batch" : "accumulate",
+        fmt::format("{}: {} {} × {} does not divide the {} samples of a step of the task {}", point.network.name,
+                    micro ? "micro-batch" : "accumulate", each, count(point.ranks, "rank"), batch, point.task->name),
+        (ranks.empty() ? "choose a number that divides them" : ranks) + ", or set " + key_ref("global_batch"), ranks);
+  }
+  solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
 }
 
 void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std::optional<std::int64_t> global) {
@@ -54,7 +97,7 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
     throw Indivisible(
         "global_batch",
         fmt::format("{} {} is not divisible by {}", key_ref("global_batch"), *global, count(point.ranks, "rank")),
-        fmt::format("choose a multiple of {}", point.ranks));
+        fmt::format("choose a multiple of {}", point.ranks), choose_ranks(*global, point.ranks));
   point.accumulate = *global / point.ranks;
 }
 
@@ -67,7 +110,7 @@ void check_micro_batch(const Point& point, bool is_given) {
                                 "task {}: {}",
                                 point.network.name, point.accumulate, count(point.ranks, "rank"), point.micro_batch,
                                 point.task->global_batch, point.task->name, why),
-                    "choose fewer ranks, or set " + key_ref("global_batch"));
+                    "choose fewer ranks, or set " + key_ref("global_batch"), "choose fewer ranks");
 }
 
 void check_evaluation(const Point& point) {
@@ -77,7 +120,7 @@ void check_evaluation(const Point& point) {
         "micro_batch",
         fmt::format("micro-batch {} × {} do not divide the {} held-out samples of the task {}", point.micro_batch,
                     count(point.ranks, "rank"), point.task->held_out_samples, point.task->name),
-        "choose a micro-batch that divides them");
+        "choose a micro-batch that divides them", "choose another number of ranks");
 }
 
 std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_batch, std::string& why) {
@@ -104,6 +147,13 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
     return std::nullopt;
   }
   return sized;
+}
+
+int count_sizes(const Point& point) {
+  int sizes = 0;
+  std::string why;
+  for (std::int64_t size = 1; with_micro_batch(point, size, why); size *= 2) ++sizes;
+  return sizes;
 }
 
 }  // namespace tw::bench

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/plan/batch.hpp"
 #include "bench/plan/reference_steps.hpp"
 #include "bench/plan/search.hpp"
 #include "results/analysis/scopes.hpp"
@@ -138,7 +139,9 @@ std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
     if (largest == nullptr || point.memory->bytes > largest->memory->bytes) largest = &point, place = i;
   }
   if (largest == nullptr) return {};
-  const int ranks = plan.points[place].ranks, a_node = (ranks + forecast.nodes - 1) / forecast.nodes;
+  // Fewer ranks than the job's are its first, node by node.
+  const int all = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
+  const int a_node = std::min(plan.points[place].ranks, (all + forecast.nodes - 1) / forecast.nodes);
   const std::string least = largest->memory->is_least ? "at least " : "";
   const std::string which = forecast.runs() > 1 ? fmt::format(" ({})", largest->id) : "";
   std::string line = fmt::format("{}{} per rank{}", least, text::bytes(largest->memory->bytes), which);
@@ -247,6 +250,7 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
   }
   const Measurement& measurement = plan.measurement;
   std::map<std::string, std::optional<double>> references;  // found settings and all others have the same
+  std::set<std::string> searched;                           // sizes are found once for all settings
   for (const Point& planned : plan.points) {
     const Point point = sized(planned, plan);
     PointForecast& one = all.points.emplace_back();
@@ -270,6 +274,11 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     const std::optional<double> known = is_open(point, plan) ? std::nullopt : step_seconds(point);
     const double step = known.value_or(0);
     if (!point.task) one.seconds = window_seconds_of(measurement, step);
+    if (is_open(point, plan) && searched.insert(size_key(point)).second) {
+      one.sizes = count_sizes(point);
+      one.search_seconds = one.sizes * (set_up_seconds + timed_seconds_of_size);
+      if (one.seconds) *one.seconds += one.search_seconds;
+    }
     one.is_least = one.seconds && !known;
     if (one.seconds || !known) continue;
     if (point.task) {
@@ -314,13 +323,16 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
                                forecast.runs(), forecast.points.size()));
   for (const std::string& why : plan.left_out) line("without", text::printable(why));
   const auto open = std::ranges::count_if(plan.points, &Point::is_automatic);
+  double search_seconds = 0;
+  int sizes = 0;
+  for (const PointForecast& point : forecast.points) search_seconds += point.search_seconds, sizes += point.sizes;
   if (open > 0)
     line("batch",
          plan.declared_micro_batch
              ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
-             : fmt::format("micro-batch of {}: found at run time, before the trials; the time of that is not "
-                           "included",
-                           count(open, "point")));
+             : fmt::format("micro-batch of {}: found at run time, before the trials, among up to {} sizes: {} of the "
+                           "time, more where a step takes over 0.2 s",
+                           count(open, "point"), sizes, text::duration(search_seconds)));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",
@@ -349,6 +361,8 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                               {"steps_at_most", number(point.most_steps)},
                               {"steps_likely", number(point.likely_steps)},
                               {"seconds_are_least", point.is_least},
+                              {"micro_batch_sizes_at_most", point.sizes},
+                              {"micro_batch_search_seconds", point.search_seconds},
                               {"memory_bytes_per_rank", point.memory ? Json(point.memory->bytes) : Json()},
                               {"memory_is_least", point.memory ? Json(point.memory->is_least) : Json()}});
   }

@@ -292,14 +292,7 @@ void set_batch(Point& point, const Choice& choice) {
   } else if (!point.task || (micro && accumulate) || global) {
     solve_batch(point, micro, accumulate, global);
   } else {
-    const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
-    if (batch % (each * point.ranks) != 0)
-      throw Indivisible(micro ? "micro_batch" : "accumulate",
-                        fmt::format("{}: {} {} × {} does not divide the {} samples of a step of the task {}",
-                                    choice.model, micro ? "micro-batch" : "accumulate", each,
-                                    results::text::count(point.ranks, "rank"), batch, point.task->name),
-                        "choose a number of ranks that divides them, or set " + key_ref("global_batch"));
-    solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
+    share_out_task(point, micro, accumulate);
   }
   check_micro_batch(point, micro.has_value());
   check_derived(point.micro_batch, "micro_batch", "micro-batch");
@@ -367,6 +360,12 @@ class PlanMaker {
   }
 
  private:
+  void leave_out(const Indivisible& error) {
+    const bool is_suite = request_.config.empty() && request_.suite != Request().suite;
+    const auto [why, advised] = error.words(is_suite, request_.kit.has_value());
+    leave_out(why, UsageError(error.code(), error.key(), advised));
+  }
+
   /// `error` is thrown where nothing else is left.
   void leave_out(const std::string& why, const UsageError& error) {
     if (first_left_out_ == nullptr) first_left_out_ = at_, nothing_left_ = error;
@@ -437,7 +436,7 @@ class PlanMaker {
     try {
       point = make_point(choice, request_, ranks_);
     } catch (const Indivisible& error) {
-      return leave_out(error.why, UsageError(error.code(), error.key(), error.why + ": " + error.advice));
+      return leave_out(error);
     }
     if (point.is_automatic && request_.declared_micro_batch)
       if (std::string why; !with_micro_batch(point, *request_.declared_micro_batch, why))

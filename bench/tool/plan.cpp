@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
@@ -27,7 +28,8 @@ struct PlanCommand {
   PlanOptions options;
   std::string device = "auto";
   int nodes = 1;
-  bool runs_only = false;  ///< print how many runs the plan asks for, and nothing else
+  std::optional<int> job_ranks;  ///< absent: as many as some point asks for, and one for each node
+  bool runs_only = false;        ///< print how many runs the plan asks for, and nothing else
   std::string on;          ///< what `trainwatt probe --json` wrote on the node that the plan is for; empty: this one
   std::string site;        ///< a site's own commands for knobs; empty: none
   std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
@@ -48,12 +50,15 @@ int plan(const PlanCommand& command) {
     takes_all_ranks |= axes.ranks.empty();
     for (const int some : axes.ranks) takes_all_ranks |= some == one_half_all, most_ranks = std::max(most_ranks, some);
   }
-  if (!takes_all_ranks && most_ranks < command.nodes)
+  if (command.job_ranks && *command.job_ranks < command.nodes)
+    throw UsageError("options-conflict", fmt::format("--job-ranks {}: fewer than the {} nodes: give at least {}",
+                                                     *command.job_ranks, command.nodes, command.nodes));
+  if (!command.job_ranks && !takes_all_ranks && most_ranks < command.nodes)
     throw UsageError(
         "options-conflict",
         fmt::format("--nodes {}: no point of the plan has more than {}: give at most as many nodes as ranks",
                     command.nodes, results::text::count(most_ranks, "rank")));
-  const int ranks = std::max(command.nodes, most_ranks);
+  const int ranks = command.job_ranks.value_or(std::max(command.nodes, most_ranks));
   const bool is_for_gpus = command.device == "auto" && request.device_class == class_of("cuda");
   const std::string device = is_for_gpus ? "cuda" : command.device == "auto" ? "cpu" : command.device;
   check_class(request, device);
@@ -70,8 +75,8 @@ int plan(const PlanCommand& command) {
       command.on.empty() ? here() : abilities_from_json(command.on, read_input("--on", command.on, {InputKind::probe}));
   resolve_shares(request, device, node.knobs);
   const RunPlan plan = make_plan(request, ranks, device);
-  const auto why_not = [&](const Point& point) {
-    return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
+  const auto why_not = [&](const Point& point) {  // fewer ranks than the job's are its first, node by node
+    return obstacle(point, device, node, std::min(point.ranks, (ranks + command.nodes - 1) / command.nodes));
   };
   const auto memory = [](const Point& point) -> std::optional<RankMemory> {
     return RankMemory{models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len,
@@ -102,6 +107,12 @@ Action add_plan(CLI::App& command, const Words&) {
       })
       ->group("Execution");
   command.add_option("--nodes", options->nodes, "nodes that the ranks run on (default 1)")
+      ->check(number_in(1, 1'000'000))
+      ->group("Execution");
+  command
+      .add_option("--job-ranks", options->job_ranks,
+                  "ranks of the job, as of mpirun -np N, for points that all of\nthem train (default: the most that "
+                  "--ranks or the plan names,\nand at least one for each node)")
       ->check(number_in(1, 1'000'000))
       ->group("Execution");
   command

@@ -17,6 +17,9 @@ struct TaskDescription {
   std::string model;              ///< of the catalog
   std::int64_t seq_len = 0;       ///< 0: no sequences
   std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
+  /// Of networks with batch norm, which computes over the micro-batch: the sizes that a task is compared at, the usual
+  /// one first. Each divides the global batch and the held-out samples. Empty: the task is the same at any micro-batch.
+  std::vector<std::int64_t> micro_batches{};
   // The schedule (models/optimizers/optimizer.hpp); all else of the optimizer is the network's published recipe.
   double learning_rate = 0, final_learning_rate_share = 0;
   std::int64_t warmup_steps = 0, decay_steps = 0;

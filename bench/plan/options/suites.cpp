@@ -46,8 +46,8 @@ struct Size {
   bool has_fp8 = false;    ///< also in fp8 in the suite standard, which is to end within an hour
 };
 
-/// The global batches are powers of two, so that 1 to 16 ranks (of GPUs 1 to 16 or more) can share them; a step of the
-/// smallest machine of its class ends within a few windows. To add a network, add a line.
+/// The global batches are powers of two: 1, 2, 4, 8 or 16 ranks can share them, other numbers up to 16 cannot. A step
+/// of the smallest machine of its class ends within a few windows. To add a network, add a line.
 const std::vector<Size>& sizes() {
   static const std::vector<Size> list = {
       {.device_class = "cpu", .model = "gpt2-124m", .seq_len = 1024, .global_batch = 16, .has_ranks = true},
@@ -137,25 +137,26 @@ Request procurement() {
 
 /// Tasks to their targets, at the tasks' global batch. On both classes of device the small ones in both precisions,
 /// whose steps are compared with reference curves; on a CPU also with accumulation 4. On a GPU also those of the size
-/// of a GPU, in bf16, with tables that fit.
+/// of a GPU, in bf16, with tables that fit. Where there is batch norm, a micro-batch of the task instead of an
+/// accumulation: on a CPU each that the task has, on a GPU the first.
 Request convergence() {
   Request request = sized_suite("convergence");
-  Axes small;
-  small.precision = {"float32", "bf16"};
-  std::vector<Axes> large;
-  for (const models::TaskDescription& task : models::tasks()) {
-    if (task.extrapolated_from.empty()) {
-      small.model.push_back(task.model);
-      continue;
+  for (const char* device_class : {"cpu", "gpu"}) {
+    const bool is_cpu = device_class == std::string_view("cpu");
+    for (const models::TaskDescription& task : models::tasks()) {
+      const bool is_large = !task.extrapolated_from.empty();
+      if (is_large && is_cpu) continue;
+      Axes& axes = request.axes.emplace_back();
+      axes.device_class = device_class, axes.model = {task.model};
+      axes.precision = is_large ? std::vector<std::string>{"bf16"} : std::vector<std::string>{"float32", "bf16"};
+      if (task.micro_batches.empty())
+        axes.accumulate = is_cpu ? std::vector<std::int64_t>{1, 4} : std::vector<std::int64_t>{1};
+      else
+        axes.micro_batch = is_cpu ? task.micro_batches : std::vector{task.micro_batches.front()};
+      if (!models::find_network(task.model).shape->tables().rows.empty() && is_large)
+        axes.table_rows_at_most = {table_rows_of_a_gpu};
     }
-    Axes& one = large.emplace_back();
-    one.device_class = "gpu", one.model = {task.model}, one.precision = {"bf16"}, one.accumulate = {1};
-    if (!models::find_network(task.model).shape->tables().rows.empty()) one.table_rows_at_most = {table_rows_of_a_gpu};
   }
-  request.axes = {small, small};
-  request.axes[0].device_class = "cpu", request.axes[0].accumulate = {1, 4};
-  request.axes[1].device_class = "gpu", request.axes[1].accumulate = {1};
-  request.axes.insert(request.axes.end(), large.begin(), large.end());
   request.measurement.trials = Measurement().trials;
   request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
   return request;

@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 
+#include "bench/plan/batch.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/point_config.hpp"
@@ -19,8 +20,9 @@ namespace {
 
 /// For a second.
 int steps_to_time(double step_seconds) {
-  constexpr double timed_seconds = 1, least_steps = 3, most_steps = 20;
-  return static_cast<int>(std::clamp(std::ceil(timed_seconds / std::max(step_seconds, 1e-9)), least_steps, most_steps));
+  constexpr double least_steps = 3, most_steps = 20;
+  return static_cast<int>(
+      std::clamp(std::ceil(timed_seconds_of_size / std::max(step_seconds, 1e-9)), least_steps, most_steps));
 }
 
 /// The point's speed, or the reason why there is none (collective).

@@ -204,6 +204,7 @@ Family describe() {
                    .model = "inception-tiny",
                    .seq_len = 0,
                    .global_batch = 64,
+                   .micro_batches = {32},
                    .learning_rate = 0.01,
                    .final_learning_rate_share = 0.1,
                    .warmup_steps = 10,
@@ -219,6 +220,8 @@ Family describe() {
                    .model = "inception-v3",
                    .seq_len = 0,
                    .global_batch = 256,
+                   // 32 images per replica, as the recipe has (Szegedy et al., arXiv 1512.00567, §8).
+                   .micro_batches = {32},
                    .learning_rate = 0.045,
                    .final_learning_rate_share = 0.1,
                    .warmup_steps = 100,

@@ -167,6 +167,7 @@ Family describe() {
                    .model = "resnet-tiny",
                    .seq_len = 0,
                    .global_batch = 64,
+                   .micro_batches = {32, 8},
                    .learning_rate = 0.01,
                    .final_learning_rate_share = 0.1,
                    .warmup_steps = 10,
@@ -180,6 +181,8 @@ Family describe() {
                    .model = "resnet-50",
                    .seq_len = 0,
                    .global_batch = 256,
+                   // 32 images per GPU, as the recipe has (Goyal et al., arXiv 1706.02677, §5.1).
+                   .micro_batches = {32},
                    .learning_rate = 0.1,
                    .final_learning_rate_share = 0.1,
                    .warmup_steps = 100,

@@ -238,17 +238,16 @@ TEST(Forecast, TargetsAreReachedWhereTheReferenceCurvesDo) {
   EXPECT_EQ(forecast_text(plan, without, 400).find("about"), std::string::npos);
 }
 
-TEST(Forecast, EveryTaskHasCurvesForThoseOfItsMicroBatchesThatTheyWereMadeWith) {
-  const RunPlan plan = plan_of_suite("convergence", 2);
-  const Forecast made = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
-  const std::map<std::string, std::set<std::int64_t>> with_batch_norm = {{"resnet-tiny", {8, 32}},
-                                                                         {"inception-tiny", {32}}};
-  for (std::size_t i = 0; i < plan.points.size(); ++i) {
-    const Point& point = plan.points[i];
-    const auto sizes = with_batch_norm.find(point.network.name);
-    const bool was_trained = sizes == with_batch_norm.end() || sizes->second.contains(point.micro_batch);
-    EXPECT_EQ(made.points[i].likely_seconds.has_value(), was_trained) << point.id;
-  }
+TEST(Forecast, EveryTaskThatWasTrainedHasCurvesForItsPointsOfTheSuite) {
+  for (const char* device : {"cpu", "cuda"})
+    for (const int ranks : {1, 2}) {
+      const RunPlan plan = make_plan(suite_request("convergence"), ranks, device);
+      EXPECT_TRUE(plan.left_out.empty()) << device << " " << ranks;
+      const Forecast made = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
+      for (std::size_t i = 0; i < plan.points.size(); ++i)
+        EXPECT_EQ(made.points[i].likely_steps.has_value(), plan.points[i].task->extrapolated_from.empty())
+            << device << " " << plan.points[i].id;
+    }
 }
 
 /// On one GPU, were every run to miss its target: transformers at 35 % of an H200's peak in bf16, others at 10 %, and no

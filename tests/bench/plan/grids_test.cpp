@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/batch.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/plan/shares.hpp"
 #include "tests/bench/plan/planned.hpp"
@@ -69,6 +71,30 @@ TEST(Grids, CombinationsThatDoNotDivideAreLeftOutAndNamed) {
       plan_of({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "3,4", "--accumulate", "1"}, 1);
   EXPECT_EQ(target.points.size(), 1u);
   says(target.left_out.at(0), "micro-batch 3 × 1 rank do not divide the 256 held-out samples");
+}
+
+TEST(Grids, WhoRunsASuiteOrAKitIsAdvisedOfNumbersOfRanks) {
+  const std::string advice = " is not divisible by 6 ranks: choose 1, 2, 4 or 8 ranks";
+  const RunPlan plan = plan_of({"--suite", "standard"}, 6);
+  EXPECT_EQ(plan.points.size(), 1u) << "by one rank";
+  ASSERT_FALSE(plan.left_out.empty());
+  EXPECT_NE(std::ranges::find(plan.left_out, "global batch 16" + advice), plan.left_out.end());
+  for (const std::string& why : plan.left_out) EXPECT_EQ(why.find("--global-batch"), std::string::npos) << why;
+  const std::string none = refusal({"--suite", "standard", "--ranks", "6"}, 6);
+  says(none, "[batch-not-divisible] global batch 16" + advice);
+  const std::string grids = R"({"grids": [{"model": "gpt2-tiny", "micro_batch": "auto", "global_batch": 64}]})";
+  const std::string kit =
+      kit_json({"Tender 7", "", ""}, read_config("plan.json", grids), {"trainwatt", "0.1.0", "0123456789ab"});
+  says(refusal({"--config", "kit.json"}, 6, kit), "[batch-not-divisible] kit.json: /grids/0/global_batch 64" + advice);
+  says(refusal({"--config", "plan.json"}, 6, grids), "64 is not divisible by 6 ranks: choose a multiple of 6");
+}
+
+TEST(Grids, NumbersOfRanksThatShareABatchEndWithTheFirstAbove) {
+  EXPECT_EQ(choose_ranks(256, 6), "choose 1, 2, 4 or 8 ranks");
+  EXPECT_EQ(choose_ranks(2, 8), "choose 1 or 2 ranks");
+  EXPECT_EQ(choose_ranks(1, 3), "choose 1 rank");
+  EXPECT_EQ(choose_ranks(720, 19), "choose 10, 12, 15, 16, 18 or 20 ranks");
+  EXPECT_EQ(choose_ranks(0, 3), "");
 }
 
 TEST(Grids, OfAConfigAreRefusedInItsWords) {

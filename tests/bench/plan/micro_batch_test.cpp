@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/plan/batch.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/plan.hpp"
@@ -131,7 +132,30 @@ TEST(AutoMicroBatch, TheForecastSaysThatItIsFoundAtRunTime) {
   const RunPlan plan = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "48"}, 2);
   const Forecast made = forecast(
       plan, 1, [](const Point&) { return std::string(); }, [](const Point&) { return std::nullopt; });
-  says(forecast_text(plan, made, 200), "micro-batch of 1 point: found at run time");
+  says(forecast_text(plan, made, 200),
+       "micro-batch of 1 point: found at run time, before the trials, among up to 4 sizes: ");
+}
+
+TEST(AutoMicroBatch, TheForecastHasTheSearchOncePerSizeThatIsShared) {
+  const auto forecast_of = [](const RunPlan& plan) {
+    return forecast(
+        plan, 1, [](const Point&) { return std::string(); }, [](const Point&) { return std::nullopt; });
+  };
+  const std::vector<std::string> words = {"--model", "gpt2-tiny", "--global-batch", "48", "--gpu-clock", "900,1200"};
+  std::vector<std::string> with_auto = words;
+  with_auto.insert(with_auto.end(), {"--micro-batch", "auto"});
+  const RunPlan plan = plan_of(with_auto, 2);
+  ASSERT_EQ(plan.points.size(), 2u);
+  EXPECT_EQ(count_sizes(plan.points[0]), 4) << "1, 2, 4, 8 samples by 2 ranks divide 48";
+  const Forecast open = forecast_of(plan), fixed = forecast_of(plan_of(words, 2));
+  EXPECT_EQ(fixed.points[0].sizes + fixed.points[1].sizes, 0);
+  EXPECT_EQ(open.points[0].sizes, 4);
+  EXPECT_EQ(open.points[1].sizes, 0) << "the size is known by then";
+  EXPECT_GE(open.points[0].search_seconds, 4 * timed_seconds_of_size);
+  EXPECT_DOUBLE_EQ(open.seconds(), fixed.seconds() + open.points[0].search_seconds);
+  const auto json = nlohmann::json::parse(forecast_json(plan, open));
+  EXPECT_EQ(json["points"][0]["micro_batch_sizes_at_most"], 4);
+  EXPECT_EQ(json["points"][0]["micro_batch_search_seconds"], open.points[0].search_seconds);
 }
 
 }  // namespace

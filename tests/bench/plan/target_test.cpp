@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,44 @@ namespace {
 std::size_t trained_tasks() {
   const auto is_trained = [](const TaskDescription& task) { return task.extrapolated_from.empty(); };
   return static_cast<std::size_t>(std::ranges::count_if(tasks(), is_trained));
+}
+
+/// Those of the suite on a CPU, unless ranks cannot share them out.
+std::size_t points_on_a_cpu() {
+  std::size_t all = 0;
+  for (const TaskDescription& task : tasks())
+    if (task.extrapolated_from.empty()) all += 2 * (task.micro_batches.empty() ? 2 : task.micro_batches.size());
+  return all;
+}
+
+TEST(PlanToTarget, TasksOfNetworksWithBatchNormHaveMicroBatches) {
+  for (const TaskDescription& task : tasks()) {
+    const auto norms = find_network(task.model).shape->norms(2, std::max<std::int64_t>(1, task.seq_len));
+    const bool has_batch_norm = std::ranges::find(norms, Norm::Kind::batch, &Norm::kind) != norms.end();
+    EXPECT_EQ(!task.micro_batches.empty(), has_batch_norm) << task.name;
+    for (const std::int64_t size : task.micro_batches) {
+      EXPECT_EQ(task.global_batch % size, 0) << task.name;
+      EXPECT_EQ(task.held_out_samples % size, 0) << task.name;
+    }
+  }
+}
+
+TEST(PlanToTarget, TheConvergenceSuiteKeepsTheMicroBatchesOfBatchNormOnAnyNumberOfRanks) {
+  const auto sizes_on = [](const char* device, int ranks) {
+    std::map<std::string, std::set<std::int64_t>> sizes;
+    for (const Point& point : make_plan(suite_request("convergence"), ranks, device).points)
+      if (!point.task->micro_batches.empty()) sizes[point.network.name].insert(point.micro_batch);
+    return sizes;
+  };
+  using Sizes = std::map<std::string, std::set<std::int64_t>>;
+  for (const int ranks : {1, 2}) {
+    EXPECT_EQ(sizes_on("cpu", ranks), (Sizes{{"inception-tiny", {32}}, {"resnet-tiny", {8, 32}}})) << ranks;
+    EXPECT_EQ(sizes_on("cuda", ranks),
+              (Sizes{{"inception-tiny", {32}}, {"inception-v3", {32}}, {"resnet-50", {32}}, {"resnet-tiny", {32}}}))
+        << ranks;
+  }
+  EXPECT_EQ(sizes_on("cpu", 8), (Sizes{{"resnet-tiny", {8}}})) << "64 samples are eight micro-batches of 8";
+  EXPECT_EQ(sizes_on("cuda", 8), (Sizes{{"inception-v3", {32}}, {"resnet-50", {32}}}));
 }
 
 TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
@@ -80,18 +119,26 @@ TEST(PlanToTarget, CountedSeedsDoNotFollowTheOrderOfTheAxes) {
 TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
   const RunPlan plan = plan_of({"--suite", "convergence"}, 16);  // 16 ranks × 4 do not divide 32 samples
   const std::string what = ": accumulate 4 × 16 ranks does not divide the 32 samples of a step of the task ";
-  ASSERT_EQ(plan.left_out.size(), 3u);
-  EXPECT_EQ(plan.left_out[0], "gpt2-tiny" + what + "markov");
-  EXPECT_EQ(plan.left_out[1], "llama-tiny" + what + "markov_llama");
-  // 64 samples are one for each of them: the auxiliary head has a batch norm over maps of one pixel.
-  EXPECT_EQ(plan.left_out[2].find("inception-tiny: accumulate 4 × 16 ranks leave a micro-batch of 1 of the 64 samples"),
-            0u)
-      << plan.left_out[2];
-  EXPECT_EQ(plan.points.size(), 4 * trained_tasks() - 2 * plan.left_out.size()) << "in both precisions";
+  const auto norm = [](const std::string& network, int micro_batch, const std::string& task) {
+    return network + ": micro-batch " + std::to_string(micro_batch) +
+           " × 16 ranks does not divide the 64 samples of a step of the task " + task;
+  };
+  EXPECT_EQ(std::set(plan.left_out.begin(), plan.left_out.end()),
+            (std::set<std::string>{"gpt2-tiny" + what + "markov: choose 1, 2, 4 or 8 ranks",
+                                   "llama-tiny" + what + "markov_llama: choose 1, 2, 4 or 8 ranks",
+                                   norm("resnet-tiny", 32, "gratings") + ": choose 1 or 2 ranks",
+                                   norm("resnet-tiny", 8, "gratings") + ": choose 1, 2, 4 or 8 ranks",
+                                   norm("inception-tiny", 32, "gratings_inception") + ": choose 1 or 2 ranks"}));
+  EXPECT_EQ(plan.points.size(), points_on_a_cpu() - 2 * plan.left_out.size()) << "in both precisions";
   for (const Point& point : plan.points) EXPECT_EQ(point.global_batch(), point.task->global_batch);
+  // 64 samples are one for each of them: the auxiliary head has a batch norm over maps of one pixel.
+  const RunPlan small = plan_of({"--model", "inception-tiny", "--target", "default", "--accumulate", "1,4"}, 16);
+  ASSERT_EQ(small.left_out.size(), 1u);
+  says(small.left_out[0], "inception-tiny: accumulate 4 × 16 ranks leave a micro-batch of 1 of the 64 samples");
   EXPECT_TRUE(plan_of({"--suite", "convergence"}, 2).left_out.empty());
   const std::string none = refusal({"--suite", "convergence"}, 3);
-  EXPECT_NE(none.find("[batch-not-divisible] "), std::string::npos) << none;
+  says(none, "[batch-not-divisible] ");
+  says(none, ": choose 1, 2 or 4 ranks");
   EXPECT_NE(
       refusal({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "5"}).find("[batch-not-divisible] "),
       std::string::npos);
@@ -133,7 +180,7 @@ TEST(PlanToTarget, AnErrorThatNobodyCanHaveIsRefused) {
 
 TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulations) {
   const RunPlan plan = plan_of({"--suite", "convergence"});
-  EXPECT_EQ(plan.points.size(), 4 * trained_tasks());
+  EXPECT_EQ(plan.points.size(), points_on_a_cpu());
   EXPECT_EQ(plan.suite, "convergence");
   for (const Point& point : plan.points) {
     EXPECT_EQ(point.seeds.size(), 3u);
@@ -147,7 +194,12 @@ TEST(PlanToTarget, TheConvergenceSuiteOfAGpuHasTheLargeTasksBesideTheSmallOnes) 
   EXPECT_NE(plan.canonical_json().find(R"("device_class":"gpu")"), std::string::npos);
   std::set<std::string> large;
   for (const Point& point : plan.points) {
-    EXPECT_EQ(point.accumulate, 1) << point.id;
+    if (point.task->micro_batches.empty()) {
+      EXPECT_EQ(point.accumulate, 1) << point.id;
+    } else {
+      EXPECT_EQ(point.micro_batch, point.task->micro_batches.front()) << point.id;
+    }
+    EXPECT_EQ(point.global_batch(), point.task->global_batch) << point.id;
     EXPECT_EQ(point.seeds.size(), 3u) << point.id;
     EXPECT_EQ(point.table_rows_at_most.has_value(), point.network.name == "dlrm") << point.id;
     if (point.task->extrapolated_from.empty()) continue;
