@@ -267,21 +267,19 @@ struct Choice {
 };
 
 void set_seq_len(Point& point, const Choice& choice) {
+  const std::string key = key_ref("seq_len");
   if (!point.network.has_sequence()) {
     if (choice.seq_len)
       throw UsageError("option-does-not-apply", "seq_len",
-                       fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key_ref("seq_len"),
-                                   choice.model, models::to_string(point.network.data().kind)));
+                       fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key, choice.model,
+                                   models::to_string(point.network.data().kind)));
     return;
   }
   point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
-  const models::DataDescription data = point.network.data();
-  const bool is_long = point.seq_len > data.longest_sequence;
-  if (is_long || point.seq_len < data.shortest_sequence)
-    throw bad_value(
-        "seq_len", std::to_string(point.seq_len),
-        fmt::format("value too {} for {} ({} {})", is_long ? "large" : "small", choice.model,
-                    is_long ? "maximum" : "minimum", is_long ? data.longest_sequence : data.shortest_sequence));
+  const std::int64_t longest = point.network.data().longest_sequence;
+  if (point.seq_len > longest)
+    throw bad_value("seq_len", std::to_string(point.seq_len),
+                    fmt::format("value too large for {} (maximum {})", choice.model, longest));
 }
 
 /// A task gives the batch that is not given.

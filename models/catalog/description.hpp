@@ -40,7 +40,6 @@ struct DataDescription {
   DataKind kind = DataKind::tokens;
   std::int64_t vocabulary = 0;
   std::int64_t longest_sequence = 0;         ///< that the network takes; 0: its samples have no sequence length
-  std::int64_t shortest_sequence = 1;        ///< likewise
   int image_size = 0, image_channels = 0;    ///< size × size × channels, NHWC
   std::int64_t classes = 0;                  ///< of restored and measured images: different gratings
   int scale = 1;                             ///< restored_images: of the targets' height and width to the image's

@@ -34,8 +34,6 @@ double series_error(std::int64_t variables, std::int64_t seq_len);
 /// Of masked tokens (models/data/masked_source.hpp): tokens of the vocabulary that are special, and topics among which
 /// the others are dealt.
 inline constexpr int masked_special_tokens = 4, masked_topics = 4;
-/// Two segments between three special tokens, and something to predict in them.
-inline constexpr std::int64_t masked_shortest_sequence = 8;
 /// Levels of a topic's tokens: level l has 2^l of them, as many levels as fit into its share of the vocabulary.
 int masked_levels(std::int64_t vocabulary);
 

@@ -43,7 +43,7 @@ class MaskedSource {
   /// Token 0 pads in the public definition, whose table gets no gradient from it: it does not occur.
   static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = masked_special_tokens;
   static constexpr int topics = masked_topics;
-  static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = masked_shortest_sequence;
+  static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = 8;
 
   /// Throws Error{usage} for a vocabulary below least_vocabulary or above TokenSource::most_tokens.
   MaskedSource(std::int64_t vocabulary, std::uint64_t seed);

@@ -97,9 +97,8 @@ void check_network(const results::Record& record, const std::string& layers, con
   } catch (const std::invalid_argument& error) {
     return broken("/workload/table_rows_at_most", error.what());
   }
-  const models::DataDescription data = network.data();
-  if (network.has_sequence() != w.seq_len.has_value() ||
-      (w.seq_len && (*w.seq_len > data.longest_sequence || *w.seq_len < data.shortest_sequence)))
+  const std::int64_t longest = network.data().longest_sequence;
+  if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
   if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));

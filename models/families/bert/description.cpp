@@ -1,7 +1,6 @@
 #include "models/families/bert/description.hpp"
 
 #include "models/catalog/families.hpp"
-#include "models/catalog/floors.hpp"
 
 namespace tw::models::family::bert {
 namespace {
@@ -11,10 +10,7 @@ class BertShape final : public ShapeOf<BertDescription> {
   using ShapeOf::ShapeOf;
   std::string family() const override { return "bert"; }
   DataDescription data() const override {
-    return {.kind = DataKind::masked_tokens,
-            .vocabulary = d.vocabulary,
-            .longest_sequence = d.max_seq,
-            .shortest_sequence = masked_shortest_sequence};
+    return {.kind = DataKind::masked_tokens, .vocabulary = d.vocabulary, .longest_sequence = d.max_seq};
   }
   LayerCount layers() const override { return {d.layers, 1, "transformer layers"}; }
   std::shared_ptr<const NetworkShape> cut(int layers) const override { return shape(first_layers(d, layers)); }
