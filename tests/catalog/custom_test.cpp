@@ -284,19 +284,6 @@ TEST(LayersFile, BatchNormOfVectorsNeedsTwoSamples) {
   EXPECT_EQ(read(images({{{"layer", "batch_norm"}}, flatten, loss})).shape->why_no_micro_batch(1, 0), "");
 }
 
-TEST(LayersFile, ANetworkIsNotCut) {
-  const NetworkDescription network = read(images({convolution, convolution, flatten, loss}));
-  const int whole = layer_count(network);
-  EXPECT_EQ(layer_count(cut_layers(network, whole)), whole);
-  try {
-    cut_layers(network, whole + 1);
-    ADD_FAILURE() << "it was cut";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("cannot be cut"), std::string::npos) << error.what();
-    EXPECT_EQ(std::string(error.what()).find("choose"), std::string::npos) << error.what();
-  }
-}
-
 TEST(LayersFile, BatchNormOfSequencesNeedsTwoTokens) {
   const NetworkDescription network = read(
       tokens({layer(R"({"layer": "embedding", "channels": 4})"), layer(R"({"layer": "batch_norm", "name": "norm"})"),
