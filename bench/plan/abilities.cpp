@@ -8,9 +8,11 @@
 #include <climits>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <type_traits>
+#include <utility>
 
 #include "models/catalog/memory.hpp"
 #include "results/record/report_io.hpp"
@@ -90,6 +92,43 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   if ((precision == "bf16" || is_of_cpu) && device == "cpu" && node.cpu_bf16 == false)
     return precision + ": the CPU has neither AVX512-BF16 nor AMX";
   return {};
+}
+
+double least_bytes(const Point& point) {
+  return models::least_memory(point.network, point.precision, point.micro_batch, point.seq_len, point.recomputed_layers,
+                              point.ranks)
+      .total();
+}
+
+constexpr std::int64_t least_table_rows = 2;
+
+Point with_table_rows(Point point, std::int64_t rows) {
+  point.network = models::limit_table_rows(std::move(point.network), rows);
+  return point;
+}
+Point with_layers(Point point, int layers) {
+  point.network = models::cut_layers(std::move(point.network), layers);
+  point.recomputed_layers = std::min(point.recomputed_layers, layers);
+  return point;
+}
+
+/// The smallest power of two that the network trains on, if one is below the point's own size.
+std::int64_t least_micro_batch(const Point& point) {
+  std::int64_t size = 1;
+  while (size < point.micro_batch && !point.network.shape->why_no_micro_batch(size).empty()) size *= 2;
+  return std::min(size, point.micro_batch);
+}
+
+/// The greatest number up to `most` that fits, where `least` does and each below one that fits.
+std::int64_t greatest(std::int64_t least, std::int64_t most, const std::function<bool(std::int64_t)>& fits) {
+  while (least < most) {
+    const std::int64_t middle = least + (most - least + 1) / 2;
+    if (fits(middle))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  return least;
 }
 
 /// Whether the CPU multiplies bf16, by the flags that the kernel lists; nullopt if it lists none.
@@ -179,19 +218,48 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
       "needs at least {:.1f} GiB on a node ({} with {:.1f} GiB of weights, gradients and optimizer and {:.1f} GiB of "
       "activations each), {} has {:.1f} GiB: {}",
       needed / gib, results::text::count(ranks_per_node, "rank"), (each.parameters + each.optimizer) / gib,
-      each.activations / gib, node.host, static_cast<double>(*node.memory_bytes) / gib, advice_on_memory(point));
+      each.activations / gib, node.host, static_cast<double>(*node.memory_bytes) / gib,
+      advice_on_memory(point, false, MemoryLimit{static_cast<double>(*node.memory_bytes), ranks_per_node}));
 }
 
-std::string advice_on_memory(const Point& point, bool is_found) {
+std::string advice_on_memory(const Point& point, bool is_found, std::optional<MemoryLimit> limit,
+                             bool takes_recompute) {
+  constexpr double no_change = 0.99;  // a hundredth less is none
+  const double now = least_bytes(point);
+  const auto helps = [&](const Point& changed) {
+    const double then = least_bytes(changed);
+    return limit ? then * limit->ranks_per_node <= limit->node_bytes : then < no_change * now;
+  };
   std::vector<std::string> ways;
-  if (const models::Tables tables = point.network.shape->tables(); !tables.rows.empty())
-    ways.emplace_back(fmt::format("--table-rows-at-most N with N below {} (the tables take {:.1f} GiB: {} rows of {})",
-                                  *std::ranges::max_element(tables.rows),
-                                  static_cast<double>(tables.elements()) * sizeof(float) / gib, tables.all_rows(),
-                                  results::text::bytes(static_cast<double>(tables.width) * sizeof(float))));
-  if (point.micro_batch > 1 && !is_found) ways.emplace_back("a smaller --micro-batch");
-  if (point.recomputed_layers < models::layer_count(point.network)) ways.emplace_back("--recompute");
-  if (point.ranks > 1) ways.emplace_back("fewer ranks per node");
+  if (const models::Tables tables = point.network.shape->tables(); !tables.rows.empty()) {
+    const std::int64_t longest = *std::ranges::max_element(tables.rows);
+    const auto fits = [&](std::int64_t rows) { return helps(with_table_rows(point, rows)); };
+    if (longest > least_table_rows && fits(least_table_rows))
+      ways.push_back(fmt::format("--table-rows-at-most N with N {} (the tables take {:.1f} GiB: {} rows of {})",
+                                 limit ? fmt::format("up to {}", greatest(least_table_rows, longest - 1, fits))
+                                       : fmt::format("below {}", longest),
+                                 static_cast<double>(tables.elements()) * sizeof(float) / gib, tables.all_rows(),
+                                 results::text::bytes(static_cast<double>(tables.width) * sizeof(float))));
+  }
+  Point small = point, recomputed = point;
+  small.micro_batch = is_found ? point.micro_batch : least_micro_batch(point);
+  recomputed.recomputed_layers = takes_recompute ? models::layer_count(point.network) : point.recomputed_layers;
+  const bool is_smaller = small.micro_batch < point.micro_batch && helps(small);
+  const bool is_recomputed = recomputed.recomputed_layers > point.recomputed_layers && helps(recomputed);
+  if (is_smaller) ways.emplace_back("a smaller --micro-batch");
+  if (is_recomputed) ways.emplace_back("--recompute");
+  if (Point both = small; !is_smaller && !is_recomputed && small.micro_batch < point.micro_batch) {
+    both.recomputed_layers = recomputed.recomputed_layers;
+    if (both.recomputed_layers > point.recomputed_layers && helps(both))
+      ways.emplace_back("a smaller --micro-batch with --recompute");
+  }
+  if (limit ? limit->ranks_per_node > 1 && now <= limit->node_bytes : point.ranks > 1)
+    ways.emplace_back("fewer ranks per node");
+  const models::LayerCount layers = point.network.shape->layers();
+  const auto fits = [&](std::int64_t count) { return helps(with_layers(point, static_cast<int>(count))); };
+  if (!point.task && layers.least < layers.count && fits(layers.least))  // a task is of all layers
+    ways.push_back(limit ? fmt::format("--layers N with N up to {}", greatest(layers.least, layers.count - 1, fits))
+                         : fmt::format("--layers N with N below {}", layers.count));
   ways.emplace_back("a smaller network");
   return fmt::format("use {}", fmt::join(ways, " or "));
 }

@@ -41,9 +41,16 @@ Abilities abilities_from_json(const std::string& path, const std::string& text);
 
 /// Why the node cannot set the point's settings; empty if it can, and where it has none.
 std::string setting_obstacle(const Point& point, const Abilities& node);
+/// The memory that a point's ranks have to fit into.
+struct MemoryLimit {
+  double node_bytes = 0;
+  int ranks_per_node = 1;
+};
 /// What would make the point take less memory: "use a smaller --micro-batch or --recompute or …". `is_found`: nobody
-/// has chosen its micro-batch.
-std::string advice_on_memory(const Point& point, bool is_found = false);
+/// has chosen its micro-batch. With a limit only what makes the least memory fit into it, without one what changes it
+/// at all. `takes_recompute`: whether the command has this option.
+std::string advice_on_memory(const Point& point, bool is_found = false, std::optional<MemoryLimit> limit = std::nullopt,
+                             bool takes_recompute = true);
 /// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the memory of
 /// `ranks_per_node` ranks the least is counted (models/catalog/memory.hpp). On device cuda it is not looked at: the
 /// memory of GPUs is not among the abilities.

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "bench/plan/batch.hpp"
+#include "bench/plan/chosen_network.hpp"
 #include "bench/plan/options/axes.hpp"
-#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/search.hpp"
 #include "models/catalog/described.hpp"
 #include "models/catalog/floors.hpp"
@@ -152,24 +152,6 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
   }
 }
 
-models::NetworkDescription network_of(const std::string& model, const std::string& file, std::optional<int> layers,
-                                      std::optional<std::int64_t> table_rows) {
-  const char* key = "model";
-  try {
-    models::NetworkDescription network =
-        models::is_described(model) ? network_of_layers(model, file) : models::find_network(model);
-    key = "layers";
-    if (layers) network = models::cut_layers(std::move(network), *layers);
-    key = "table_rows_at_most";
-    check_tables(network, table_rows);
-    return table_rows ? models::limit_table_rows(std::move(network), *table_rows) : network;
-  } catch (const std::invalid_argument& error) {
-    if (layers && key == std::string_view("layers")) throw bad_value(key, std::to_string(*layers), error.what());
-    if (key == std::string_view("table_rows_at_most")) throw bad_value(key, std::to_string(*table_rows), error.what());
-    throw UsageError("unknown-name", key, error.what());
-  }
-}
-
 /// Of what was derived; axes were looked at before.
 void check_derived(std::int64_t value, const char* key, const char* what) {
   const std::int64_t most = find_axis(key)->type.most;
@@ -266,22 +248,6 @@ struct Choice {
   std::optional<int> ranks;
 };
 
-void set_seq_len(Point& point, const Choice& choice) {
-  const std::string key = key_ref("seq_len");
-  if (!point.network.has_sequence()) {
-    if (choice.seq_len)
-      throw UsageError("option-does-not-apply", "seq_len",
-                       fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key, choice.model,
-                                   models::to_string(point.network.data().kind)));
-    return;
-  }
-  point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
-  const std::int64_t longest = point.network.data().longest_sequence;
-  if (point.seq_len > longest)
-    throw bad_value("seq_len", std::to_string(point.seq_len),
-                    fmt::format("value too large for {} (maximum {})", choice.model, longest));
-}
-
 /// A task gives the batch that is not given.
 void set_batch(Point& point, const Choice& choice) {
   const auto &micro = choice.micro_batch, &accumulate = choice.accumulate, &global = choice.global_batch;
@@ -301,7 +267,7 @@ void set_batch(Point& point, const Choice& choice) {
 Point make_point(const Choice& choice, const RunSettings& settings, int job_ranks) {
   const std::optional<TargetRequest>& target = settings.target;
   Point point;
-  point.network = network_of(choice.model, settings.layers, choice.layers, choice.table_rows);
+  point.network = chosen_network(choice.model, settings.layers, choice.layers, choice.table_rows);
   point.layers = choice.layers;
   point.table_rows_at_most = choice.table_rows;
   point.precision = choice.precision;
@@ -311,7 +277,8 @@ Point make_point(const Choice& choice, const RunSettings& settings, int job_rank
                     "value too large: the job has " + results::text::count(job_ranks, "rank"));
   point.setting = choice.setting;
   if (target) point.task = task_for(choice.model, choice.layers, *target);
-  set_seq_len(point, choice);
+  point.seq_len =
+      chosen_seq_len(point.network, choice.seq_len, point.task ? point.task->seq_len : point.network.default_seq_len);
   set_batch(point, choice);
   if (point.task) check_target(point), check_evaluation(point);
   point.id = point_id(point);
@@ -458,12 +425,6 @@ class PlanMaker {
 };
 
 }  // namespace
-
-void check_tables(const models::NetworkDescription& network, const std::optional<std::int64_t>& table_rows) {
-  if (table_rows && network.shape->tables().rows.empty())
-    throw UsageError("option-does-not-apply", "table_rows_at_most",
-                     fmt::format("{}: {} has no tables: leave it out", key_ref("table_rows_at_most"), network.name));
-}
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   return PlanMaker(request, ranks, device).made();

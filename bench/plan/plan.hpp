@@ -59,9 +59,6 @@ struct RunPlan : RunSettings {
 /// ranks cannot divide are left out; if no other is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 
-/// Throws UsageError if the rows of tables are limited and the network has no tables.
-void check_tables(const models::NetworkDescription& network, const std::optional<std::int64_t>& table_rows);
-
 /// The automatic point at a size: its id stays. Why it cannot have that size is in `why`, and then nullopt.
 std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_batch, std::string& why);
 /// Equal for automatic points that have one size: all but the setting.

@@ -91,18 +91,20 @@ int freeze(const FreezeCommand& command) {
   choose_class(request, "");
   refuse_shares(request);
   refuse_existing(command.out);
-  const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
-  // What no run could read back is no kit; as many ranks as it names are the least that it takes.
-  const Request again = read_config(command.out, text);
+  // As many ranks as it names are the least that it takes.
   int ranks = 1;
-  for (const Axes& axes : again.axes)
+  for (const Axes& axes : request.axes)
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
+  make_plan(request, ranks, "cpu");  // what is wrong with it is named as in the options or the config
+  const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
+  const Request again = read_config(command.out, text);  // what no run could read back is no kit
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
   const std::string runs = plan.runs() > 1 ? fmt::format(", {} runs", plan.runs()) : "";
   const std::string of_class = again.device_class.empty() ? "" : ", device class " + again.device_class;
-  fmt::print("{}: {}, {} on {}{}{}\nSHA-256 {}\n", results::text::printable(command.out),
-             results::text::printable(again.suite), results::text::count(plan.points.size(), "point"),
+  const std::string what = again.suite == Request().suite ? "plan from the command line" : again.suite;
+  fmt::print("{}: {}, {} if run on {}{}{}\nSHA-256 {}\n", results::text::printable(command.out),
+             results::text::printable(what), results::text::count(plan.points.size(), "point"),
              results::text::count(static_cast<std::size_t>(ranks), "rank"), of_class, runs, again.kit->sha256);
   if (const std::vector<std::string> broken = broken_rules(plan); !broken.empty())
     say_warning(with_code("breaks-run-rules",

@@ -1,17 +1,24 @@
 #include "bench/tool/ledger.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
-#include "bench/plan/options/option_value.hpp"
+#include "bench/plan/abilities.hpp"
+#include "bench/plan/options/request.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/memory.hpp"
+#include "models/catalog/nearest.hpp"
+#include "models/catalog/sequences.hpp"
 #include "results/devices/device_figures.hpp"
 #include "results/record/text.hpp"
 #if TW_HAVE_LEDGER
@@ -39,6 +46,10 @@ bool has_word(std::string_view device, const std::string& word) {
 
 }  // namespace
 
+std::string of_length(const models::NetworkDescription& network, std::int64_t seq_len) {
+  return network.has_sequence() ? fmt::format(" of {} {}", seq_len, models::sequence_unit(network.data().kind)) : "";
+}
+
 std::string device_named(const std::string& name) {
   std::vector<std::string> all, with_word;
   for (const results::VendorPeak& peak : results::vendor_peaks()) {
@@ -50,7 +61,13 @@ std::string device_named(const std::string& name) {
   if (!with_word.empty())
     throw bad_value("on", name,
                     fmt::format("several devices have that word: use one of {}", fmt::join(with_word, "; ")));
-  throw_unknown("on", name, all);
+  std::error_code ignored;
+  const bool is_file = std::filesystem::exists(name, ignored);
+  throw UsageError("unknown-name", "on",
+                   fmt::format("{} '{}' is not in the list (known: {}); {}", key_ref("on"), models::cut_word(name),
+                               fmt::join(all, ", "),
+                               is_file ? "a file that trainwatt probe --json wrote is for trainwatt plan --on"
+                                       : "another variant has other peaks"));
 }
 
 #if TW_HAVE_LEDGER
@@ -73,11 +90,20 @@ Time time_of(const models::LedgerRow& row, models::Precision precision, const Ra
           row.bytes() / rates.bytes_per_s};
 }
 
+std::vector<std::string> precisions_of(const results::VendorPeak& device) {
+  std::vector<std::string> all;
+  for (const std::string& precision : precision_names())
+    if (device.flops_per_s(precision)) all.push_back(precision);
+  return all;
+}
+
 Rates rates_of(const results::VendorPeak& device, const std::string& precision) {
   const std::optional<double> flops = device.flops_per_s(precision);
   const std::optional<double> half = device.flops_per_s("bf16");
   if (!flops || (precision == "fp8" && !half))
-    throw bad_value("precision", precision, fmt::format("{} states no peak for it", device.device));
+    throw bad_value("precision", precision,
+                    fmt::format("the list has no {} peak for {}: choose {}", precision, device.device,
+                                fmt::join(precisions_of(device), ", ")));
   return {*flops, precision == "fp8" ? *half : *flops, device.bandwidth_gb_per_s * 1e9};
 }
 
@@ -118,7 +144,7 @@ std::map<std::string, double> measured(const LedgerRequest& request, const std::
   throw UsageError(
       "no-match", fmt::format("--against {}: no point with a profile of {}, {}, {} x {} samples{}: it has {}",
                               request.against, request.network.name, precision, request.micro_batch, request.accumulate,
-                              request.network.has_sequence() ? fmt::format(" of {} tokens", request.seq_len) : "",
+                              of_length(request.network, request.seq_len),
                               others.empty() ? "no points" : results::text::join(others, ", ")));
 }
 
@@ -133,9 +159,6 @@ struct Ledger {
 
 Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name, const results::VendorPeak& device) {
   const models::Precision precision = *models::parse_precision(precision_name);
-  if (precision == models::Precision::fp8)
-    if (const std::string why = models::why_no_fp8(request.network); !why.empty())
-      throw bad_value("precision", precision_name, fmt::format("{}: {}", request.network.name, why));
   Ledger ledger{.precision = precision_name, .rates = rates_of(device, precision_name)};
   try {
     ledger.rows =
@@ -198,23 +221,35 @@ Json json_of(const LedgerRequest& request, const results::VendorPeak& device, co
   return json;
 }
 
+Point point_of(const LedgerRequest& request, const std::string& precision) {
+  Point point;
+  point.network = request.network, point.precision = precision;
+  point.micro_batch = request.micro_batch, point.accumulate = request.accumulate, point.seq_len = request.seq_len;
+  return point;
+}
+
 void print(const LedgerRequest& request, const results::VendorPeak& device, const Ledger& ledger) {
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
   fmt::print("{} on {} in {}: at least {} per step\n", request.network.name, device.device, ledger.precision,
              results::text::duration(ledger.least_s));
-  line("batch", fmt::format("{} micro-batch x {} accumulated = {:.0f} samples{}", request.micro_batch,
-                            request.accumulate, ledger.samples,
-                            request.network.has_sequence() ? fmt::format(" of {} tokens", request.seq_len) : ""));
+  line("batch",
+       fmt::format("micro-batch {} x {} accumulated = {:.0f} sample{}{}", request.micro_batch, request.accumulate,
+                   ledger.samples, ledger.samples == 1 ? "" : "s", of_length(request.network, request.seq_len)));
   line("device",
        fmt::format("{}, {}/s of memory", si(ledger.rates.flops_per_s, "FLOP/s"), si(ledger.rates.bytes_per_s, "B")));
   line("source", std::string(device.sheet));
+  if (!device.device.starts_with("NVIDIA "))
+    line("note", "trainwatt does not train on this device; only its peaks are used");
   line("throughput",
        fmt::format("at most {} samples/s, MFU {} %", si(ledger.samples / ledger.least_s),
                    results::text::significant(100 * ledger.flops / ledger.least_s / ledger.rates.flops_per_s)));
-  const double memory = device.memory_gb * (1 << 30);
+  const double memory = device.memory_gb * (1 << 30);  // GiB, which sheets call GB
   line("memory",
        fmt::format("at least {} of {}{}", results::text::bytes(ledger.memory_bytes), results::text::bytes(memory),
-                   ledger.memory_bytes > memory ? ": does not fit; use a smaller --micro-batch" : ""));
+                   ledger.memory_bytes > memory
+                       ? ": does not fit; " +
+                             advice_on_memory(point_of(request, ledger.precision), false, MemoryLimit{memory}, false)
+                       : ""));
   fmt::print("\n");
   const bool has_measured = !request.against.empty();
   std::vector<std::vector<std::string>> table = {
@@ -223,9 +258,9 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
   double total_measured = 0;
   const auto add = [&](const std::string& name, const std::string& limit, const std::string& calls, double flops,
                        double bytes, double least_s, std::optional<double> measured_s) {
-    std::vector<std::string>& row = table.emplace_back(std::vector<std::string>{
-        name, limit, calls, flops > 0 ? si(flops) : "-", si(bytes, "B"), results::text::duration(least_s),
-        results::text::significant(100 * least_s / ledger.least_s) + " %"});
+    std::vector<std::string>& row = table.emplace_back(
+        std::vector<std::string>{name, limit, calls, flops > 0 ? si(flops) : "-", si(bytes, "B"),
+                                 results::text::duration(least_s), share_of(least_s, ledger.least_s)});
     if (!has_measured) return;
     row.push_back(measured_s ? results::text::duration(*measured_s) : "-");
     row.push_back(measured_s && least_s > 0 ? results::text::significant(*measured_s / least_s) : "-");
@@ -243,6 +278,9 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
                              "whichever takes longer. Not included: generating samples, communication, workspaces and "
                              "kernel launches. This is a prediction, not a measurement.",
                              width, 2));
+  fmt::print("  {}\n", results::text::wrap("limit: which of the two takes longer; both: compute for some of the "
+                                           "operator's shapes, memory for others",
+                                           width, 2));
   if (has_measured)
     fmt::print("  {}\n", results::text::wrap("measured: the operator's share of a profiled step, whose operators ran "
                                              "one by one, x the mean step time of the trials",

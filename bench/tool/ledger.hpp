@@ -15,12 +15,15 @@ struct LedgerRequest {
   models::NetworkDescription network;
   std::optional<int> layers{};                       ///< as the network was cut
   std::optional<std::int64_t> table_rows_at_most{};  ///< likewise
-  std::vector<std::string> precisions;  ///< names of --precision; each has a table
+  std::vector<std::string> precisions;               ///< names of --precision; each has a table
   long long micro_batch = 1, seq_len = 0, accumulate = 1;
   std::string device;   ///< a name of the list, or a word that only one of them has: "h200"
   std::string against;  ///< a report with profiles of this very step; empty: none
   bool json = false;
 };
+
+/// " of 1024 tokens"; empty where samples have no length.
+std::string of_length(const models::NetworkDescription& network, std::int64_t seq_len);
 
 /// The row of that name, or the only one with that word, whatever its case. Throws UsageError that names the list.
 std::string device_named(const std::string& name);

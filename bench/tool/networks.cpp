@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/chosen_network.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/ledger.hpp"
@@ -17,6 +20,7 @@
 #include "models/catalog/description.hpp"
 #include "models/catalog/facts.hpp"
 #include "models/catalog/nearest.hpp"
+#include "models/catalog/sequences.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
 
@@ -37,7 +41,7 @@ struct ModelsOptions {
   std::string on, against;  ///< a device of the list of vendor peaks; a report with profiles
 };
 
-/// Of one weight or activation as computed with; fp8 is computed of what is stored in bf16.
+/// Of one weight as stored; fp8 is computed of what is stored in bf16.
 int weight_bytes(const std::string& precision) {
   return precision.starts_with("float32") || precision == "tf32" ? 4 : 2;
 }
@@ -55,18 +59,28 @@ Json json_of(const models::TaskDescription& t) {
   return json;
 }
 
-std::string shape_of(const models::Product& p) {
+/// `unit`: what the positions of an attention are.
+std::string shape_of(const models::Product& p, const char* unit) {
   if (p.kind == models::Product::Kind::convolution)
     return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
                        p.out_channels, p.kernel.brief(), p.stride.brief()) +
            (p.groups > 1 ? fmt::format(", {} groups", p.groups) : "");
   if (p.kind == models::Product::Kind::attention)
-    return fmt::format("{} x {} tokens, {} heads of {}{}{}", p.batch, p.seq, p.heads, p.head_dim,
+    return fmt::format("{} x {} {}, {} heads of {}{}{}", p.batch, p.seq, unit, p.heads, p.head_dim,
                        p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
                        p.causal ? "" : ", not causal");
   if (p.kind == models::Product::Kind::interaction)
     return fmt::format("{} x pairs of {} vectors of {}", p.batch, p.heads, p.head_dim);
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
+}
+
+/// "excess loss 0.1 nats per token", "held-out error 0.05 of the images".
+std::string target_of(const models::TaskDescription& t) {
+  const models::DataKind kind = models::find_network(t.model).data().kind;
+  if (t.metric == models::TaskDescription::Metric::error)
+    return fmt::format("held-out error {} of the {}s", t.target, models::sample_name(kind));
+  return fmt::format("excess loss {} nats per {}token", t.target,
+                     kind == models::DataKind::masked_tokens ? "masked " : "");
 }
 
 void print_models(bool json) {
@@ -86,11 +100,17 @@ void print_models(bool json) {
     entry["micro_batch"] = network.default_micro_batch;
     all.push_back(std::move(entry));
     rows.push_back({network.name, network.shape->summary(), si(static_cast<double>(parameters)), si(flops),
-                    network.has_sequence() ? fmt::format("{} tokens", network.default_seq_len)
-                                           : fmt::format("1 {}", models::sample_name(network.data().kind))});
+                    network.has_sequence()
+                        ? fmt::format("{} {}", network.default_seq_len, models::sequence_unit(network.data().kind))
+                        : fmt::format("1 {}", models::sample_name(network.data().kind))});
   }
+  for (const std::string& described : models::described_models())
+    rows.push_back({described, "your own: the layers in the file of --layers-file", "-", "-", "-"});
   if (json) {
-    Json whole = {{"flops_rule", models::flops_rule()}, {"models", std::move(all)}, {"tasks", Json::array()}};
+    Json whole = {{"flops_rule", models::flops_rule()},
+                  {"models", std::move(all)},
+                  {"described_models", models::described_models()},
+                  {"tasks", Json::array()}};
     for (const models::TaskDescription& task : models::tasks()) whole["tasks"].push_back(json_of(task));
     fmt::print("{}\n", whole.dump(2));
   } else {
@@ -98,16 +118,14 @@ void print_models(bool json) {
     const std::size_t width = terminal_style().width;
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
-      fmt::print(
-          "\n  {}\n",
-          results::text::wrap(
-              fmt::format(
-                  "--target trains {} to {} {} ({}), {} samples per step{}{}", t.model,
-                  t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss", t.target,
-                  t.name, t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
-                  t.extrapolated_from.empty() ? ""
-                                              : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
-              width, 2));
+      fmt::print("\n  {}\n",
+                 results::text::wrap(
+                     fmt::format("--target trains {} to {} ({}), {} samples per step{}{}", t.model, target_of(t),
+                                 t.name, t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
+                                 t.extrapolated_from.empty()
+                                     ? ""
+                                     : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
+                     width, 2));
   }
 }
 
@@ -119,36 +137,30 @@ struct Step {
 
 /// Throws UsageError.
 Step step_of(const ModelsOptions& options) {
-  for (const std::string& precision : options.precisions)
+  for (const std::string& precision : options.precisions) {
     check_value("precision", one_of(precision_names()), precision);
-  models::NetworkDescription network;
-  const char* code = "unknown-name";
-  try {
-    const bool is_described = models::is_described(options.model);
-    if (!is_described && !options.layers_file.empty())
-      throw UsageError("option-does-not-apply", "layers_file",
-                       fmt::format("{}: {} is not described by a file: leave it out", key_ref("layers_file"),
-                                   models::cut_word(options.model)));
-    network = is_described ? network_of_layers(options.model,
-                                               options.layers_file.empty() ? "" : read_layers_file(options.layers_file))
-                           : models::find_network(options.model);
-    code = "bad-value";
-    if (options.layers) network = models::cut_layers(network, *options.layers);
-    check_tables(network, options.table_rows_at_most);
-    if (options.table_rows_at_most) network = models::limit_table_rows(network, *options.table_rows_at_most);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(code, error.what());
+    if (std::ranges::count(options.precisions, precision) > 1)
+      throw UsageError("duplicate-value", "precision",
+                       fmt::format("{} lists {} twice: remove one", key_ref("precision"), precision));
   }
+  if (options.layers) check_value("layers", find_axis("layers")->type, std::int64_t{*options.layers});
+  if (options.table_rows_at_most)
+    check_value("table_rows_at_most", find_axis("table_rows_at_most")->type,
+                static_cast<std::int64_t>(*options.table_rows_at_most));
+  if (!options.layers_file.empty() && !models::is_described(options.model))
+    throw UsageError("option-does-not-apply", "layers_file",
+                     fmt::format("{}: {} is not described by a file: leave it out", key_ref("layers_file"),
+                                 models::cut_word(options.model)));
+  const models::NetworkDescription network =
+      chosen_network(options.model, options.layers_file.empty() ? "" : read_layers_file(options.layers_file),
+                     options.layers, options.table_rows_at_most);
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
-  const long long seq_len = options.seq_len.value_or(network.default_seq_len);
-  const models::DataDescription data = network.data();
-  if (network.has_sequence() && seq_len > data.longest_sequence)
-    throw bad_value("seq_len", std::to_string(seq_len),
-                    fmt::format("value too large for {} (maximum {})", network.name, data.longest_sequence));
-  if (!network.has_sequence() && options.seq_len)
-    throw UsageError("option-does-not-apply", "seq_len",
-                     fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key_ref("seq_len"),
-                                 network.name, models::to_string(data.kind)));
+  const long long seq_len = chosen_seq_len(network, options.seq_len, network.default_seq_len);
+  if (const std::string why = network.shape->why_no_micro_batch(micro_batch); !why.empty())
+    throw bad_value("micro_batch", std::to_string(micro_batch), why);
+  if (const std::string why = models::why_no_fp8(network);
+      !why.empty() && std::ranges::count(options.precisions, "fp8") > 0)
+    throw bad_value("precision", "fp8", fmt::format("{}: {}", network.name, why));
   constexpr long long most = 1 << 24;
   for (const auto& [key, value] : {std::pair("micro_batch", micro_batch), std::pair("accumulate", options.accumulate),
                                    std::pair("ranks", options.ranks)})
@@ -167,6 +179,7 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   const std::vector<models::Product> list = models::products(network, micro_batch, seq_len);
   double total = 0;
   for (const models::Product& p : list) total += p.flops();
+  const char* const unit = network.has_sequence() ? models::sequence_unit(network.data().kind) : "positions";
 
   if (options.json) {
     Json json = {
@@ -180,8 +193,10 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
     json["flops_rule"] = models::flops_rule();
     Json& products_json = json["products_per_micro_batch"] = Json::array();
     for (const models::Product& p : list)
-      products_json.push_back(
-          {{"kind", models::to_string(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
+      products_json.push_back({{"kind", models::to_string(p.kind)},
+                               {"shape", shape_of(p, unit)},
+                               {"count", p.count},
+                               {"flops", p.flops()}});
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -192,23 +207,26 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   const auto dense = static_cast<double>(models::count_dense_parameters(network));
-  std::string weights = fmt::format("about {} in {}", results::text::bytes(dense * weight_bytes(precision)), precision);
+  std::string weights = fmt::format("about {} in {}{}", results::text::bytes(dense * weight_bytes(precision)),
+                                    weight_bytes(precision) == 4 ? "float32"
+                                    : precision == "fp8"         ? "bf16"
+                                                                 : precision,
+                                    precision == "fp8" ? " (linear layers round them to fp8)" : "");
   if (weight_bytes(precision) < 4) weights += fmt::format(", {} as float32 masters", results::text::bytes(dense * 4));
   line("weights", weights);
   if (const models::Tables tables = network.shape->tables(); !tables.rows.empty())
     line("tables", fmt::format("{} rows, {} in float32, over all ranks", tables.all_rows(),
                                results::text::bytes(static_cast<double>(tables.elements()) * 4)));
-  line("batch",
-       fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} sample{}{}", micro_batch, options.accumulate,
-                   options.ranks, options.ranks == 1 ? "" : "s", samples, samples == 1 ? "" : "s",
-                   network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
+  line("batch", fmt::format("micro-batch {} x {} accumulated x {} = {:.0f} sample{}{}", micro_batch, options.accumulate,
+                            results::text::count(options.ranks, "rank"), samples, samples == 1 ? "" : "s",
+                            of_length(network, seq_len)));
   line("model FLOPs", fmt::format("{} per sample, {} per step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<std::vector<std::string>> rows = {{"kind", "shape", "times", "FLOP", "share"}};
   for (const models::Product& p : list)
-    rows.push_back({models::to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
-                    results::text::significant(100 * p.flops() / total) + " %"});
+    rows.push_back({models::to_string(p.kind), shape_of(p, unit), std::to_string(p.count), si(p.flops()),
+                    share_of(p.flops(), total)});
   print_table(rows, 2);
 }
 

@@ -41,6 +41,13 @@ void say_warning(std::string_view text) {
   say_on_stderr(warning_line("trainwatt", text));
 }
 
+std::string share_of(double part, double whole) {
+  constexpr double least_percent = 0.001;
+  const double percent = 100 * part / whole;
+  if (percent > 0 && percent < least_percent) return fmt::format("< {} %", least_percent);
+  return results::text::significant(percent) + " %";
+}
+
 void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t text_columns) {
   using results::text::pad_left, results::text::pad_right;
   std::vector<std::size_t> widths;

@@ -17,6 +17,9 @@ results::TableStyle terminal_style(std::optional<int> width = {}, bool ascii = f
 void say_error(std::string_view text);
 void say_warning(std::string_view text);
 
+/// "12.5 %" of the whole, "< 0.001 %" of less than that.
+std::string share_of(double part, double whole);
+
 /// Left-justified up to `text_columns`, right-justified after.
 void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t text_columns);
 

@@ -17,6 +17,7 @@
 
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
+#include "models/catalog/sequences.hpp"
 #include "models/compute/tensor.hpp"
 #include "models/data/token_source.hpp"  // Split
 
@@ -43,7 +44,7 @@ class MaskedSource {
   /// Token 0 pads in the public definition, whose table gets no gradient from it: it does not occur.
   static constexpr std::int32_t cls = 1, sep = 2, mask = 3, first_ordinary = masked_special_tokens;
   static constexpr int topics = masked_topics;
-  static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = 8;
+  static constexpr std::int64_t least_vocabulary = 16, shortest_sequence = shortest_masked_sequence;
 
   /// Throws Error{usage} for a vocabulary below least_vocabulary or above TokenSource::most_tokens.
   MaskedSource(std::int64_t vocabulary, std::uint64_t seed);

@@ -214,8 +214,8 @@ class Shower {
     line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + rows + ", " + w.precision +
                          " on " + w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " +
                          w.optimizer + ", " + seeds(r));
-    line("batch", fmt::format("{} micro-batch × {} accumulated × {} = {} samples", w.micro_batch, w.accumulate,
-                              count(w.ranks, "rank"), w.global_batch) +
+    line("batch", fmt::format("micro-batch {} × {} accumulated × {} = {}", w.micro_batch, w.accumulate,
+                              count(w.ranks, "rank"), count(w.global_batch, "sample")) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
     line("", r.micro_batch_search ? micro_batch_search(*r.micro_batch_search) : "");
     line("steps", r.execution ? execution(*r.execution) : "");

@@ -72,6 +72,12 @@ TEST(LayersFile, EachFaultHasACodeAndAPlace) {
   EXPECT_EQ(fault(file), "layers-value /optimizer/kind");
   file = images({flatten, loss}), file["optimizer"] = {{"learning_rate", "fast"}};
   EXPECT_EQ(fault(file), "layers-value /optimizer/learning_rate");
+  for (const char* kind : {"adamw", "sgd"}) {
+    file["optimizer"] = {{"kind", kind}, {"momentum", 0.5}};
+    EXPECT_EQ(fault(file), kind == std::string("sgd") ? "read" : "layers-value /optimizer/momentum");
+  }
+  file["optimizer"] = {{"momentum", 0.9}};
+  EXPECT_EQ(fault(file), "layers-value /optimizer/momentum") << "adamw is the default";
 
   EXPECT_EQ(fault(images(Json::array())), "layers-loss /layers");
   EXPECT_EQ(fault(images({flatten})), "layers-loss /layers/0") << "no loss";

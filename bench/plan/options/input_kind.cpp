@@ -113,11 +113,17 @@ std::string names_of(std::initializer_list<InputKind> wanted) {
   throw UsageError(code, fmt::format("{} {}: {}", option, path, what));
 }
 
-std::string head_of(const std::string& option, const std::string& path) {
+std::string head_of(const std::string& option, const std::string& path, std::initializer_list<InputKind> wanted) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    fail("cannot-read", option, path, std::generic_category().message(errno != 0 ? errno : EIO) + ": check the path");
+  if (!file) {
+    const bool is_probe = std::ranges::count(wanted, InputKind::probe) > 0;  // "--on h200" names a device
+    fail("cannot-read", option, path,
+         std::generic_category().message(errno != 0 ? errno : EIO) + ": check the path" +
+             (is_probe ? fmt::format("; {} takes a file with {}; the name of a device is for trainwatt models {}",
+                                     option, names_of(wanted), option)
+                       : ""));
+  }
   std::string text(largest + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
@@ -136,7 +142,7 @@ std::string read_input(const std::string& option, const std::string& path, std::
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     fail("bad-file", option, path, "a folder: give " + names_of(wanted));
-  std::string text = head_of(option, path);
+  std::string text = head_of(option, path, wanted);
   if (const std::string other = other_kind(text, wanted); !other.empty()) fail("wrong-file", option, path, other);
   if (text.size() > largest) fail("bad-file", option, path, "too large (maximum 1 MiB): give " + names_of(wanted));
   return text;
@@ -146,7 +152,7 @@ void check_kind(const std::string& option, const std::string& path, std::initial
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
-  if (const std::string other = other_kind(head_of(option, path), wanted); !other.empty())
+  if (const std::string other = other_kind(head_of(option, path, wanted), wanted); !other.empty())
     fail("wrong-file", option, path, other);
 }
 

@@ -75,7 +75,9 @@ void throw_unknown(const std::string& key, const std::string& word, const std::v
       {"fp32", "float32"}, {"f32", "float32"}, {"single", "float32"}, {"bfloat16", "bf16"},
       {"float16", "fp16"}, {"half", "fp16"},   {"gpu", "cuda"}};
   const auto ours = names_elsewhere.find(word);
-  const std::string close = models::nearest(ours == names_elsewhere.end() ? word : ours->second, known);
+  constexpr std::size_t few = 2;  // are listed: what is near one of them may be meant otherwise, as "tpu" beside "cpu"
+  const std::string close =
+      known.size() <= few ? "" : models::nearest(ours == names_elsewhere.end() ? word : ours->second, known);
   throw UsageError("unknown-name", key,
                    fmt::format("unknown {} '{}': {}", key_ref(key), models::cut_word(word),
                                close.empty() ? fmt::format("known: {}", fmt::join(known, ", "))

@@ -21,6 +21,7 @@
 #include "bench/tool/inputs/series.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
+#include "models/catalog/sequences.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/known_texts.hpp"
 #include "results/record/repeat_program.hpp"
@@ -97,8 +98,8 @@ void check_network(const results::Record& record, const std::string& layers, con
   } catch (const std::invalid_argument& error) {
     return broken("/workload/table_rows_at_most", error.what());
   }
-  const std::int64_t longest = network.data().longest_sequence;
-  if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
+  if (network.has_sequence() != w.seq_len.has_value() ||
+      (w.seq_len && !models::why_no_seq_len(network, *w.seq_len).empty()))
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
   if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));

@@ -100,6 +100,8 @@ class Reader {
     o.learning_rate = optimizer.real("learning_rate", 1e-3);
     o.weight_decay = optimizer.real("weight_decay", o.weight_decay);
     o.clip_norm = optimizer.real("clip_norm", o.clip_norm);
+    if (optimizer.has("momentum") && o.kind != OptimizerConfig::Kind::sgd)
+      throw LayersFault("layers-value", "/optimizer/momentum", "applies to sgd only: leave it out");
     o.momentum = optimizer.real("momentum", o.momentum);
   }
 

@@ -13,6 +13,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/plan/shares.hpp"
+#include "models/catalog/memory.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/devices/device_figures.hpp"
 
@@ -83,9 +84,8 @@ TEST(Suites, HaveSizesByClassOfDevice) {
     Networks of_cpus{"gpt2-124m@1024", "llama3.2-1b-l2@512", "resnet-50"};
     if (suite == std::string("procurement")) of_cpus.insert({"bert-large-l2@512", "dlrm"});
     EXPECT_EQ(networks_of(cpu), of_cpus) << suite;
-    EXPECT_EQ(networks_of(gpu),
-              (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192", "bert-large@512", "resnet-50",
-                        "dlrm"}))
+    EXPECT_EQ(networks_of(gpu), (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192",
+                                          "bert-large@512", "resnet-50", "dlrm"}))
         << suite;
     EXPECT_NE(cpu.canonical_json().find(R"("device_class":"cpu")"), std::string::npos) << suite;
     EXPECT_NE(gpu.canonical_json().find(R"("device_class":"gpu")"), std::string::npos) << suite;
@@ -250,8 +250,8 @@ TEST(Forecast, EveryTaskThatWasTrainedHasCurvesForItsPointsOfTheSuite) {
     }
 }
 
-/// On one GPU, were every run to miss its target: transformers at 35 % of an H200's peak in bf16, others at 10 %, and no
-/// step under 5 ms.
+/// On one GPU, were every run to miss its target: transformers at 35 % of an H200's peak in bf16, others at 10 %, and
+/// no step under 5 ms.
 TEST(Forecast, ConvergenceOnAGpuEndsWithinFourHours) {
   const RunPlan plan = make_plan(suite_request("convergence"), 1, "cuda");
   const double peak = find_vendor_peak("NVIDIA H200")->flops_per_s("bf16").value();
@@ -409,6 +409,36 @@ TEST(Abilities, ActivationsCountAsWell) {
   EXPECT_EQ(obstacle(point_of("float32", 64, "all"), "cpu", node, 1), "");
   EXPECT_EQ(obstacle(point_of("float32", 64, "none"), "cuda", node, 1), "") << "the node's memory is not the GPU's";
   EXPECT_EQ(advice_on_memory(point_of("float32", 64, "none"), true).find("--micro-batch"), std::string::npos);
+}
+
+TEST(Abilities, AdviceOnMemoryNamesOnlyWhatReducesIt) {
+  const auto point_of = [](const char* model, int ranks) {
+    Request request;
+    request.axes.emplace_back().model = {model};
+    return make_plan(request, ranks, "cpu").points.front();
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string tables = advice_on_memory(point_of("dlrm", 1));
+  EXPECT_TRUE(has(tables, "use --table-rows-at-most N with N below 39979771 ")) << tables;
+  EXPECT_FALSE(has(tables, "--micro-batch") || has(tables, "--recompute") || has(tables, "--layers")) << tables;
+  // 23.2 GiB of weights a rank, and activations.
+  const Point large = point_of("gpt2-1558m", 2);
+  const double gib = 1024.0 * 1024 * 1024;
+  const std::string shared = advice_on_memory(large, false, MemoryLimit{40 * gib, 2});
+  EXPECT_TRUE(has(shared, "fewer ranks per node or --layers N with N up to ")) << shared;
+  EXPECT_FALSE(has(shared, "--micro-batch") || has(shared, "--recompute")) << shared;
+  EXPECT_FALSE(has(advice_on_memory(large, false, MemoryLimit{20 * gib, 1}), "fewer ranks"));
+  EXPECT_EQ(advice_on_memory(large, false, MemoryLimit{0.1 * gib, 1}), "use a smaller network");
+  // The N that is named fits, one more does not.
+  const std::string up_to = "--layers N with N up to ";
+  const int layers = std::stoi(shared.substr(shared.find(up_to) + up_to.size()));
+  for (const int more : {0, 1}) {
+    Point cut = large;
+    cut.network = models::cut_layers(cut.network, layers + more);
+    const double bytes =
+        models::least_memory(cut.network, cut.precision, cut.micro_batch, cut.seq_len, 0, cut.ranks).total();
+    EXPECT_EQ(2 * bytes <= 40 * gib, more == 0) << layers;
+  }
 }
 
 TEST(Forecast, TheMemoryOfARankIsShownWithItsNode) {

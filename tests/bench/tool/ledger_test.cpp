@@ -35,14 +35,36 @@ TEST(Ledger, OfAStepOnADevice) {
   EXPECT_NEAR(ledger.at("least_step_s").get<double>() / least, 1, 1e-12);
   EXPECT_NEAR(of_operators / least, 1, 1e-12);
   expect_refused(run({"models", "resnet-50", "--on", "h200", "--precision", "fp8"}), "error[bad-value]: --precision");
-  expect_refused(run({"models", "gpt2-tiny", "--on", "h200", "--precision", "float32_bf16"}),
-                 "error[bad-value]: --precision");
+  expect_refused(
+      run({"models", "gpt2-tiny", "--on", "h200", "--precision", "float32_bf16"}),
+      "error[bad-value]: --precision float32_bf16: the list has no float32_bf16 peak for NVIDIA H200: choose "
+      "float32, tf32, bf16, fp16, fp8\n");
 }
 
 TEST(Ledger, NamesTheDevicesThatAreKnown) {
   expect_refused(run({"models", "gpt2-tiny", "--on", "h900"}), "NVIDIA H200");
   expect_refused(run({"models", "gpt2-tiny", "--on", "h100"}), "NVIDIA H100 PCIe");
   expect_refused(run({"models", "gpt2-tiny", "--on", "nope"}), "error[unknown-name]: ");
+  const Outcome variant = run({"models", "gpt2-tiny", "--on", "NVIDIA H200 NVL"});
+  expect_refused(variant, "'NVIDIA H200 NVL' is not in the list (known: ");
+  EXPECT_NE(variant.err.find("; another variant has other peaks"), std::string::npos) << variant.err;
+  EXPECT_EQ(variant.err.find("did you mean"), std::string::npos) << variant.err;
+  expect_refused(run({"models", "gpt2-tiny", "--on", fixtures + "/good.json"}), "is for trainwatt plan --on");
+}
+
+TEST(Ledger, SaysWhatTheDeviceCannotDoAndWhatHelps) {
+  const char* const note = "trainwatt does not train on this device; only its peaks are used";
+  const Outcome amd = run({"models", "gpt2-tiny", "--on", "mi300x", "--micro-batch", "1"});
+  EXPECT_NE(amd.out.find(note), std::string::npos) << amd.out;
+  EXPECT_NE(amd.out.find("micro-batch 1 x 1 accumulated = 1 sample of 128 tokens\n"), std::string::npos) << amd.out;
+  EXPECT_NE(amd.out.find("limit: "), std::string::npos) << "the column's words are explained";
+  const std::string large = run({"models", "llama3.1-70b", "--on", "h200", "--precision", "bf16"}).out;
+  EXPECT_EQ(large.find(note), std::string::npos) << large;
+  EXPECT_NE(large.find("does not fit; use --layers N with N up to "), std::string::npos) << large;
+  EXPECT_EQ(large.find("--micro-batch"), std::string::npos) << large;
+  const std::string wide = run({"models", "gpt2-124m", "--on", "h200", "--micro-batch", "4096"}).out;
+  EXPECT_NE(wide.find("does not fit; use a smaller --micro-batch or "), std::string::npos) << wide;
+  EXPECT_EQ(wide.find("--recompute"), std::string::npos) << wide;
 }
 
 TEST(Ledger, AgainstAReport) {

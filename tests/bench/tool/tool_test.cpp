@@ -467,7 +467,7 @@ TEST(Tool, AStepOfOneModel) {
                                               "--seq-len", "256", "--accumulate", "2", "--ranks", "2"};
   const Outcome o = run(arguments);
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_NE(o.out.find("4 micro-batch x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos)
+  EXPECT_NE(o.out.find("micro-batch 4 x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos)
       << o.out;
   EXPECT_NE(o.out.find("1024 x 768 -> 50257"), std::string::npos) << o.out;
   std::vector<std::string> as_json = arguments;
