@@ -1,4 +1,5 @@
 """gpu-validate's pieces that run PyTorch for comparison."""
+import contextlib
 import json
 import os
 import sys
@@ -48,11 +49,14 @@ class Peer(Runner):
         """Runs PyTorch on the point and stores the result in it, or the reason why there is none."""
         code, output = self.run(self.torch_command(point, "--seconds", seconds, *(["--ways", ways] if ways else [])), "torch.log", limit,
                                 self.torch_environment)
-        lines = [line for line in output.splitlines() if line.startswith('{"model"')]
-        if not lines or code not in (0, None):
+        results = []
+        for line in output.splitlines():
+            with contextlib.suppress(ValueError):  # the last line of a process that was ended may be a part of one
+                results += [json.loads(line)] if line.startswith('{"model"') else []
+        if not results or code not in (0, None):
             point["torch_reason"] = "timeout" if code is None else f"exit code {code}; see torch.log"
             return None
-        point["torch"] = json.loads(lines[-1])  # after a timeout: the ways that it had finished
+        point["torch"] = results[-1]  # after a timeout: the ways that it had finished
         return point["torch"]
 
     def torch_rest(self):

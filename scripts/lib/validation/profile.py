@@ -47,7 +47,7 @@ class Profile(Runner):
 
     def profile_of(self, point):
         """Stores the profile in the point and as a file of text; returns the reason if there is none."""
-        if not self.options.rehearse and not point["device"]:
+        if not self.options.rehearse and not point.get("device"):
             return "its launch left no report"
         code, output = self.run(self.ledger_command(point, "--json"), "profile.log", 30)
         ledger = least_times(output) if code == 0 else None
@@ -70,7 +70,7 @@ class Profile(Runner):
         bad = []
         for point in measured:
             try:
-                why = self.profile_of(point) if point["op_share"] else "its report has no operators' shares"
+                why = self.profile_of(point) if point.get("op_share") else "its report has no operators' shares"
             except Failed as error:
                 why = str(error)
             if why:

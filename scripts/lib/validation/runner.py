@@ -145,7 +145,7 @@ class Runner:
         try:
             with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
                 return json.load(file)["records"]
-        except (OSError, ValueError):
+        except (OSError, ValueError, LookupError):
             pass
         records = []
         try:
