@@ -63,6 +63,8 @@ REHEARSED = [
 # Micro-batches above fill 141 GB (H200); GPUs with less than this many MiB get these ones.
 LARGE_MIB = 120000
 SMALLER = {"gpt2-1558m": 8, "llama3.2-1b": 2}
+# On a GPU with less than this, a part of a larger one for example, a step of any network may leave no room for other programs.
+BESIDE_MIB = 64000
 # Together they have time for everything with a goal; the first has the tests.
 CALLS = ("gpt2-124m", "gpt2-1558m", "llama3.2-1b", "resnet-50", "bert-large,inception-v3,dlrm")
 # Goals: trainwatt ÷ compiled PyTorch, MFU, share of the ceiling, fp8 ÷ bf16 of trainwatt.
@@ -84,6 +86,11 @@ def fitting(one, memory_mib):
     if memory_mib and memory_mib < LARGE_MIB and one.model in SMALLER:
         return one._replace(micro_batch=SMALLER[one.model])
     return one
+
+
+def fills(goal, memory_mib):
+    """Whether a step of the goal may take so much of this memory (None: unknown, a large one) that no other program fits beside it."""
+    return goal.model in SMALLER or bool(memory_mib and memory_mib < BESIDE_MIB)
 
 
 def shares_of(goals, launches, wanted, budget):

@@ -71,7 +71,7 @@ class GpuValidate(Script):
         program(build / "bin" / "trainwatt-ops", "json.dump({'benchmarks': [{'name': 'attention_backward/a/bf16', 'real_time': 1.0}]}, "
                 "open([a for a in sys.argv if a.startswith('--benchmark_out=')][0].split('=')[1], 'w'))\n")
         program(build / "bin" / "trainwatt-train",
-                "if '--dry-run' in sys.argv or '--export-step' in sys.argv:\n    sys.exit()\n"
+                "if '--export-step' in sys.argv:\n    sys.exit()\n"
                 "assert os.environ['OMPI_MCA_odls_base_sigkill_timeout'] == '8' and given['--device'] == 'cuda'\n"
                 "os.makedirs(given['--out'])\nrecords = []\n"
                 "rate = 16.0 * {'1024': 1.25, '5': 0.5}.get(given.get('--bucket-mib'), 1)\n"
@@ -136,6 +136,10 @@ class GpuValidate(Script):
         lines = said.read_text().splitlines()
         compiled = [line for line in lines if "--compile-only" in line]
         self.assertEqual(len(compiled), 4, lines)
+        # Beside the tests what leaves them room, behind them what fills the GPU.
+        last_test = max(at for at, line in enumerate(lines) if line.startswith(f"{build}/tests/"))
+        for model in ("gpt2-1558m", "llama3.2-1b"):
+            self.assertLess(last_test, next(lines.index(line) for line in compiled if model in line))
         self.assertTrue(any("gpt2-1558m" in line and "--ways 16-bit-cudnn,float32" in line for line in compiled), compiled)
 
         def first(*words):
@@ -346,9 +350,18 @@ class GpuValidate(Script):
         point = rehearsal.summary["points"][0]
         validation.summary["points"] = [point]
         self.assertNotEqual(point["device"], "NVIDIA H200")
-        with self.assertRaisesRegex(module.Failed, "0 of 1 points have a profile.*gpt2-tiny float32 mb8×64: .*--on"):
-            validation.profile()  # on a CPU, which has no ledger
-        self.assertNotIn("profile", point)
+        # On a CPU, which has no ledger.
+        self.assertIn(f"1 of 1 points have a profile, in profiles/ of the archive; no least times of {point['device']}, which", validation.profile())
+        self.assertIsNone(point["profile"]["least_times_of"])
+        for row in point["profile"]["operators"]:
+            self.assertAlmostEqual(row["measured_s"], row["share"] * point["step_time_s"])
+            self.assertEqual((row["least_s"], row["times_least"], row["above_least_s"]), (None, None, None))
+        longest = point["profile"]["operators"][0]
+        self.assertIn(f" | – | not known for this device | {longest['operator']} {module.page.seconds(longest['measured_s'])}",
+                      module.page.page({**validation.summary, "pieces": {}}))
+        text = (pathlib.Path(validation.work) / "profiles" / "gpt2-tiny-float32.txt").read_text()
+        self.assertIn("; no least times of this device\n", text)
+        self.assertIn("error[unknown-name]: unknown --on ", text)
         point["device"] = validation.device_of("gpt2-tiny-float32")
         validation.profile()
         profile = point["profile"]
