@@ -1,4 +1,6 @@
 """scripts/gpu-validate on a GPU that is not the driver's first, not whole, or takes one process at a time; over stand-ins."""
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -115,6 +117,20 @@ class Devices(Script):
         self.assertEqual(compiled(False, None), small)
         self.assertEqual(compiled(False, 18000), [])
         self.assertEqual(compiled(True, 143771), [])
+
+    def test_the_first_call_has_the_tests(self):
+        """And the others leave them out, but not where they are asked for, and not in a rehearsal."""
+        module = load()
+        for more, is_elsewhere in (({"models": "gpt2-1558m"}, True), ({"models": "resnet-50,gpt2-124m"}, False), ({}, False),
+                                   ({"models": "gpt2-1558m", "only": "asks,tests"}, False), ({"models": "gpt2-tiny", "rehearse": True}, False)):
+            self.assertEqual(self.validation(module, **more).tested_elsewhere, is_elsewhere, more)
+        validation = self.validation(module, models="bert-large")
+        with unittest.mock.patch.object(module.plan, "PIECES", ("asks", "tests", "ratios")), contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(validation.pieces(), 0)
+        pieces = validation.summary["pieces"]
+        self.assertEqual({(piece["state"], piece["text"]) for name, piece in pieces.items() if name != "ratios"},
+                         {("skipped", "run by the call with --models gpt2-124m, and where --only names it")})
+        self.assertEqual(pieces["ratios"]["text"], "none of these networks has a goal")
 
     def test_a_ledger_that_fails_is_no_device_without_one(self):
         """Measured times are shown all the same; gpu_validate_test has a device that the list lacks."""

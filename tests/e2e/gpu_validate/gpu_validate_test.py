@@ -304,7 +304,9 @@ class GpuValidate(Script):
         for models in module.plan.CALLS:
             self.assertIn(f"--models {models}\n", module.__doc__)
             validation = module.Validation(self.options(self.out, models=models, budget=540))
-            self.assertLessEqual(sum(seconds for _, seconds in validation.shares) + module.plan.PROFILING, 540, validation.shares)
+            # Some seconds are for the step that asks which device this is.
+            self.assertLessEqual(sum(seconds for _, seconds in validation.shares) + module.plan.PROFILING, 540 - 10, validation.shares)
+            self.assertEqual(("preparing", module.plan.PREPARING) in validation.shares, models == "gpt2-124m", "who runs the tests")
             measured += [what for what, _ in validation.shares]
             # Whatever takes all that it is allowed leaves the others their shares.
             clock = validation.start
@@ -320,11 +322,11 @@ class GpuValidate(Script):
             self.assertIn(f"{goal.model} ours", measured)
             self.assertIn(f"{goal.model} torch", measured)
             self.assertEqual(f"{goal.model} any-order" in measured, goal.has_attention)
-            self.assertEqual(len({f"{goal.model} energy", f"{goal.model} again"} & set(measured)), 1, goal.model)
+            # The window is the last block of trainwatt.
+            self.assertIn(f"{goal.model} energy", measured)
+            self.assertNotIn(f"{goal.model} again", measured)
         self.assertIn("gpt2-1558m fp8", measured)
-        for model in ("gpt2-124m", "llama3.2-1b", "resnet-50"):
-            self.assertIn(f"{model} energy", measured)
-        # Alone, the window that has no share beside fp8 has one.
+        # A call whose time ends before the window has it by itself.
         alone = module.Validation(self.options(self.out, models="gpt2-1558m", only="energy", budget=540))
         self.assertEqual(alone.shares, [("gpt2-1558m energy", 150)])
         planned = {one.model for made in module.planned(False) for one in made}
