@@ -1,13 +1,10 @@
 """scripts/gpu-validate without a GPU: it refuses, with what to do; its flow on a GPU runs over stand-ins."""
-import contextlib
 import importlib
-import io
 import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import unittest
@@ -378,19 +375,6 @@ class GpuValidate(Script):
                          sorted((row["above_least_s"] for row in profile["operators"] if row["least_s"]), reverse=True)[:3])
         self.assertIn(f"| {top[0]['operator']} ", module.page.page({**validation.summary, "pieces": {}}))
 
-    def test_a_pack_that_is_too_large_is_not_left(self):
-        module = load()
-        build, packed = self.out.parent / "build", self.out.parent / "pack.tar.xz"
-        for name in ["bin/trainwatt", "bin/trainwatt-train", "bin/trainwatt-ops", *(f"tests/{name}" for name in module.plan.ASKS | module.plan.GPU_TESTS)]:
-            (build / name).parent.mkdir(parents=True, exist_ok=True)
-            (build / name).write_bytes(os.urandom(100))
-        with unittest.mock.patch.object(module.plan, "PACK_LIMIT_MIB", 0.0001), self.assertRaises(SystemExit) as ended, \
-                contextlib.redirect_stderr(io.StringIO()) as said:
-            module.pack(str(build), str(packed))
-        self.assertEqual(ended.exception.code, 1)
-        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90", said.getvalue())
-        self.assertFalse(packed.exists())
-
     def test_what_is_unsupported_is_known_without_a_record(self):
         load()  # makes its modules importable
         why_ended = importlib.import_module("validation.steps").why_ended
@@ -416,35 +400,6 @@ class GpuValidate(Script):
         (root / "driver" / "libcudnn.so.9").touch()
         path = ":".join(str(root / name) for name in ("ours", "driver", "blas", "mpi", "absent")) + ":"
         self.assertEqual(load().without_libraries(path), ":".join(str(root / name) for name in ("driver", "mpi", "absent")))
-
-    def test_a_pack_runs_elsewhere(self):
-        build = self.out.parent / "build"
-        (build / "tests").mkdir(parents=True)
-        (build / "bin").mkdir()
-        for name in ("trainwatt", "trainwatt-train", "trainwatt-ops"):
-            (build / "bin" / name).touch(0o755)
-        packed = self.out.parent / "packed.tar.xz"
-
-        def pack():
-            return subprocess.run([sys.executable, str(SCRIPT), "--pack", str(packed), "--build", str(build)], capture_output=True, text=True,
-                                  timeout=support.HANG, check=False)
-
-        self.assertIn("no tests/", pack().stderr)
-        self.assertFalse(packed.exists())
-        for name in {**load().plan.ASKS, **load().plan.GPU_TESTS}:
-            (build / "tests" / name).write_text("#!/bin/bash\necho '[       OK ] A.one'\n")
-            (build / "tests" / name).chmod(0o755)
-        done = pack()
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with tarfile.open(packed) as archive:
-            archive.extractall(self.out.parent)
-        there = self.out.parent / "gpu-validate"
-        self.assertTrue((there / "scripts" / "oracle" / "torch_check.py").exists())
-        (there / "build" / "bin" / "trainwatt").unlink()  # is not needed
-        done = subprocess.run([sys.executable, str(there / "scripts" / "gpu-validate"), "--out", str(self.out), "--rehearse", "--only",
-                               "facts,tests"], capture_output=True, text=True, timeout=support.HANG, env=support.environment(), check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("1 passed", done.stdout)
 
     def test_joules_of_a_sample(self):
         def row(scope, joules, counted=True):
