@@ -330,6 +330,9 @@ class GpuValidate(Script):
         self.assertEqual({model for models in module.plan.CALLS for model in models.split(",")}, planned)
         listed = re.search(r"--models NAMES +any of: ([^(]*) \(default", module.__doc__).group(1)
         self.assertEqual(set(listed.split(", ")), planned)
+        rehearsed = {one.model for made in module.planned(True) for one in made}
+        listed = re.search(r"Its networks, also for --models, are tiny:\s+(.*)\n", module.__doc__).group(1)
+        self.assertEqual(set(listed.split(", ")), rehearsed)
         listed = re.search(r"--only PIECES +any of: ([^;]*);", module.__doc__).group(1)
         self.assertEqual(tuple(re.split(r",\s+", listed)), module.plan.PIECES)
 
@@ -442,6 +445,27 @@ class GpuValidate(Script):
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("error[device-unusable]: ", done.stderr)
         self.assertIn("--rehearse", done.stderr)
+
+    def test_the_manual_and_help_are_what_a_call_takes(self):
+        module = load()
+        manual = (SCRIPT.parents[1] / "models" / "README.md").read_text()
+        # Its first item, like the list of pieces, begins with facts; each piece is in one item.
+        items = re.findall(r"^\d\. \*\*([^*]*)\*\*:", manual[manual.index("\n## gpu-validate\n"):], re.M)
+        self.assertEqual(tuple(name for item in items[:6] for name in item.split(", ")), module.plan.PIECES)
+        # Its calls name networks that these calls know.
+        calls = re.findall(r"^scripts/gpu-validate (.*?) +# .*$", manual, re.M)
+        rehearsals = [call for call in calls if "--rehearse" in call]
+        self.assertEqual(len(rehearsals), 1, calls)
+        for call in calls:
+            known = {one.model for made in module.planned(call in rehearsals) for one in made}
+            self.assertLessEqual({name for names in re.findall(r"--models (\S+)", call) for name in names.split(",")}, known, call)
+        done = self.validate("--rehearse", "--models", "gpt2-124m")
+        self.assertIn("unknown network 'gpt2-124m' in --models of a rehearsal; known: gpt2-tiny, resnet-tiny, ", done.stderr)
+        # --help is the description, with one form of usage, and says what each option does.
+        said = self.validate("--help").stdout
+        self.assertEqual(said, module.__doc__.strip() + "\n")
+        for option in re.findall(r'add_argument\("(--[a-z-]+)"', SCRIPT.read_text()):
+            self.assertRegex(said, rf"\n    {option}( [A-Z]+)? {{2,}}\w", option)
 
     def test_wrong_options(self):
         for args, code, word in ((["--only", "ratios,tset"], "unknown-name", "'tset'"), (["--budget", "-1"], "bad-value", "--budget"),
