@@ -12,10 +12,18 @@ def fail(status, code, text):
 
 
 class Parser(argparse.ArgumentParser):
-    """Options of a script, whose --help is its description."""
+    """Options of a script. --help is its description; where options have texts of their own, argparse's usage and list too."""
 
     def __init__(self, description):
+        self.has_texts = False
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def add_argument(self, *names, **more):
+        self.has_texts = self.has_texts or bool(more.get("help")) and "--help" not in names
+        return super().add_argument(*names, **more)
+
+    def format_help(self):
+        return super().format_help() if self.has_texts else self.description.strip() + "\n"
 
     def error(self, message):
         code = "unknown-option" if message.startswith("unrecognized arguments") else "bad-value"

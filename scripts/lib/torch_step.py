@@ -14,7 +14,7 @@ Transformers in 16 bits are run in each of these ways, and the fastest counts (-
     16-bit-cudnn   the same, with cuDNN's attention preferred to FlashAttention-2, PyTorch's default (on a GPU)
     float32        autocast alone
 
-Each way is timed in --blocks blocks of --seconds, after warm-up, and the fastest in as many blocks again. A block's result is the
+Each way is timed in --blocks blocks of --seconds, after warm-up, and the fastest, or the only one, in as many blocks again. A block's result is the
 median of its steps, timed without waiting between them. After each way, all results so far are printed as one line of JSON; the
 last line counts. Exit code 1: no way ran with a finite loss.
 """
@@ -176,9 +176,8 @@ def main():
     best = tell()
     if best is None:
         fail(1, "nothing-measured", "no way ran with a finite loss; the reason of each is above")
-    if len(ways) > 1:
-        time_way(best, rates[best])
-        tell()
+    time_way(best, rates[best])
+    tell()
 
 
 if __name__ == "__main__":

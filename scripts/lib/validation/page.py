@@ -122,6 +122,8 @@ def profiles_table(points):
         profile = point["profile"]
         above = [f"{one['operator']} {seconds(one['above_least_s'])} ({one['times_least']:.1f} × its least time)" for one in furthest(profile)]
         uncounted = [f"{one['operator']} {seconds(one['measured_s'])}" for one in profile["operators"] if one["least_s"] is None and one["share"] > 0.01]
+        if not profile["least_times_of"]:
+            above = ["not known for this device"]
         return [name_of(point), seconds(profile["step_s"]), seconds(profile["least_step_s"]), "; ".join(above) or "none",
                 ", ".join(uncounted) or "–", f"{max(0, profile['share_outside_operators']):.0%}"]
     return rows_of(["point", "step", "least time", "furthest from the device's limit: time above least", "without a least time", "outside operators"],
@@ -179,8 +181,9 @@ def page(summary):
 def profile_text(point):
     """All operators of a point, for a file of the archive; the ledger's own text follows it there."""
     profile = point["profile"]
-    lines = [f"{name_of(point)}: a step of {seconds(profile['step_s'])}; least time on an {profile['least_times_of']}: "
-             f"{seconds(profile['least_step_s'])}"]
+    lines = [f"{name_of(point)}: a step of {seconds(profile['step_s'])}" + (
+        f"; least time on an {profile['least_times_of']}: {seconds(profile['least_step_s'])}" if profile["least_times_of"] else
+        "; no least times of this device")]
     if not profile["is_comparable"]:
         lines.append("The shares were measured on a CPU, in a rehearsal; the least times are calculated for a GPU. Do not compare them.")
     lines += ["", f"{'operator':<34}{'share of profiled step':>24}{'measured':>12}{'least':>12}{'× least':>10}{'above least':>14}"]

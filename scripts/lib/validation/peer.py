@@ -1,9 +1,11 @@
 """gpu-validate's pieces that run PyTorch for comparison."""
+import contextlib
 import json
 import os
 import sys
 import time
 
+from validation import plan
 from validation.plan import NO_PEER, WITHOUT_PEER
 from validation.runner import Compiling, Failed, LeftOut, Runner
 
@@ -29,13 +31,19 @@ class Peer(Runner):
             command += ["--seq-len", str(point["seq_len"])]
         return command + (["--no-compile"] if self.options.rehearse else [])
 
-    def begin_compiling(self):
-        """Called only during pieces that time nothing."""
-        if self.compiling or self.options.rehearse or not self.goals or self.why_no_torch():
+    def begin_compiling(self, is_beside):
+        """Called only during pieces that time nothing. Beside other programs on the GPU, only what leaves them room: compiling runs a
+        step, and that of a large network takes most of the memory. The others follow with the last call."""
+        if self.options.rehearse or not self.goals or self.why_no_torch():
             return
-        commands = [self.torch_command(goal._asdict(), "--compile-only", *(["--ways", goal.ways] if goal.ways else [])) for goal in self.goals]
-        log = open(os.path.join(self.work, "compiling.log"), "ab")
-        self.compiling = Compiling(commands, lambda command: self.begin(command, log, self.torch_environment))
+        if not self.compiling:
+            log = open(os.path.join(self.work, "compiling.log"), "ab")
+            self.compiling = Compiling(lambda command: self.begin(command, log, self.torch_environment))
+        for goal in self.goals:
+            if goal.model in self.compiled or is_beside and (self.is_exclusive or plan.fills(goal, self.memory_mib)):
+                continue
+            self.compiled.append(goal.model)
+            self.compiling.add(self.torch_command(goal._asdict(), "--compile-only", *(["--ways", goal.ways] if goal.ways else [])))
 
     def end_compiling(self):
         """Waits for compilation, within the time share of the pieces that run meanwhile."""
@@ -48,11 +56,14 @@ class Peer(Runner):
         """Runs PyTorch on the point and stores the result in it, or the reason why there is none."""
         code, output = self.run(self.torch_command(point, "--seconds", seconds, *(["--ways", ways] if ways else [])), "torch.log", limit,
                                 self.torch_environment)
-        lines = [line for line in output.splitlines() if line.startswith('{"model"')]
-        if not lines or code not in (0, None):
+        results = []
+        for line in output.splitlines():
+            with contextlib.suppress(ValueError):  # the last line of a process that was ended may be a part of one
+                results += [json.loads(line)] if line.startswith('{"model"') else []
+        if not results or code not in (0, None):
             point["torch_reason"] = "timeout" if code is None else f"exit code {code}; see torch.log"
             return None
-        point["torch"] = json.loads(lines[-1])  # after a timeout: the ways that it had finished
+        point["torch"] = results[-1]  # after a timeout: the ways that it had finished
         return point["torch"]
 
     def torch_rest(self):

@@ -25,8 +25,8 @@ GOALS = [
     Goal("resnet-50", "bf16", 256, None, 3.0, "", False, 75, 60, 260),
 ]
 ENERGY_WINDOW, TRIALS = 60, 3
-# Shares of facts, of asks and tests with PyTorch's compilation, of profile at the end.
-FACTS, PREPARING, PROFILING = 10, 130, 5
+# Shares of facts, of asks and tests with PyTorch's compilation, of this compilation alone, of profile at the end.
+FACTS, PREPARING, COMPILING, PROFILING = 10, 130, 90, 5
 ANY_ORDER = ("--deterministic", "no")
 # A launch of trainwatt-train: network, precisions, micro-batch, tokens, seconds of a trial, trials, seconds after which it is told to
 # end with its finished points, and further options. A network has one micro-batch in all precisions, so that ratios are meaningful.
@@ -63,7 +63,10 @@ REHEARSED = [
 # Micro-batches above fill 141 GB (H200); GPUs with less than this many MiB get these ones.
 LARGE_MIB = 120000
 SMALLER = {"gpt2-1558m": 8, "llama3.2-1b": 2}
-# Together they have time for everything with a goal; the first has the tests.
+# On a GPU with less than this, a part of a larger one for example, a step of any network may leave no room for other programs.
+BESIDE_MIB = 64000
+# Together they have time for everything with a goal. The first has asks and tests, which do not depend on the network: the others leave
+# them out, unless --only names them.
 CALLS = ("gpt2-124m", "gpt2-1558m", "llama3.2-1b", "resnet-50", "bert-large,inception-v3,dlrm")
 # Goals: trainwatt ÷ compiled PyTorch, MFU, share of the ceiling, fp8 ÷ bf16 of trainwatt.
 RATIO_GOALS = {("gpt2-124m", "bf16"): 1.25, ("gpt2-1558m", "bf16"): 1.25, ("llama3.2-1b", "bf16"): 1.25, ("resnet-50", "bf16"): 1.1}
@@ -86,13 +89,20 @@ def fitting(one, memory_mib):
     return one
 
 
+def fills(goal, memory_mib):
+    """Whether a step of the goal may take so much of this memory (None: unknown, a large one) that no other program fits beside it."""
+    return goal.model in SMALLER or bool(memory_mib and memory_mib < BESIDE_MIB)
+
+
 def shares_of(goals, launches, wanted, budget):
     """(what, seconds) of all reserved time, in order of execution. Energy windows have a share only as far as the budget has time for all
     shares; they are dropped from the last goal on."""
     def shares(with_energy):
         made = [("facts", FACTS)] if "facts" in wanted else []
-        if any(piece in wanted for piece in ("asks", "tests", "ratios")):
+        if "asks" in wanted or "tests" in wanted:
             made.append(("preparing", PREPARING))
+        elif "ratios" in wanted and goals:
+            made.append(("preparing", COMPILING))
         if "ratios" in wanted:
             for goal in goals:
                 made += [(f"{goal.model} ours", goal.ours), (f"{goal.model} torch", goal.torch)]

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import queue
 import re
 import shutil
 import signal
@@ -38,24 +39,26 @@ def without_libraries(folders):
 
 
 class Compiling:
-    """Compiles all goals with PyTorch in the background, into a cache, because this takes longer than measuring. One after another, the
+    """Compiles goals with PyTorch in the background, into a cache, because this takes longer than measuring. One after another, the
     most important first: two of the large networks would not fit into the GPU's memory."""
 
-    def __init__(self, commands, start):
-        self.stopped, self.running = threading.Event(), []
-        self.thread = threading.Thread(target=self.work, args=(commands, start), daemon=True)
+    def __init__(self, start):
+        self.stopped, self.running, self.commands = threading.Event(), [], queue.SimpleQueue()
+        self.thread = threading.Thread(target=self.work, args=(start,), daemon=True)
         self.thread.start()
 
-    def work(self, commands, start):
-        for command in commands:
-            if self.stopped.is_set():
-                return
+    def add(self, command):
+        self.commands.put(command)
+
+    def work(self, start):
+        while (command := self.commands.get()) and not self.stopped.is_set():
             process = start(command)
             self.running.append(process)
             process.wait()
 
     def end(self, seconds, kill):
         """Waits for at most `seconds`, then ends what is still running."""
+        self.commands.put(None)
         self.thread.join(seconds)
         self.stopped.set()
         kill(self.running)
@@ -63,7 +66,8 @@ class Compiling:
 
 
 class Runner:
-    """Requires these attributes of the derived class: options (build, budget), start, limit, shares, reserved, work, environment."""
+    """Requires these attributes of the derived class: options (build, budget), start, limit, shares, reserved, work, environment,
+    and for a GPU is_exclusive and memory_mib."""
 
     def left(self):
         now = time.monotonic()
@@ -124,6 +128,16 @@ class Runner:
                                f"[{'timeout after %.0f s' % seconds if code is None else f'exit code {code}'}]\n\n")
         return results
 
+    def run_each(self, commands, log):
+        """As run_beside, but one after another; each gets an equal part of the time left."""
+        results = []
+        for at, command in enumerate(commands):
+            try:
+                results.append(self.run(command, log, max(0, self.left()) / (len(commands) - at)))
+            except Failed:  # no time was left
+                results.append((None, ""))
+        return results
+
     def run(self, command, log, limit=None, environment=None):
         return self.run_beside([command], log, limit, environment)[0]
 
@@ -145,7 +159,7 @@ class Runner:
         try:
             with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
                 return json.load(file)["records"]
-        except (OSError, ValueError):
+        except (OSError, ValueError, LookupError):
             pass
         records = []
         try:

@@ -91,12 +91,11 @@ class Rehearsal(Script):
     def test_a_pack_of_this_build_fits_and_runs(self):
         if not (support.BIN.parent / "tests" / "cudnn_gpu_test").exists():
             self.skipTest("CUDA is not built")
-        folder, packed = self.out.parent, self.out.parent / "pack.tar.gz"
+        folder, packed = self.out.parent, self.out.parent / "pack.tar.xz"
         done = subprocess.run([sys.executable, str(SCRIPT), "--pack", str(packed), "--build", str(support.BIN.parent)], capture_output=True,
                               text=True, timeout=support.HANG, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(packed.stat().st_size, 60 * 2**20)
-        self.assertIn("compressed with xz, not gzip", done.stdout)
         with tarfile.open(packed) as archive:
             archive.extractall(folder)
         packed.unlink()
