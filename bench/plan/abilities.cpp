@@ -115,7 +115,7 @@ Point with_layers(Point point, int layers) {
 /// The smallest power of two that the network trains on, if one is below the point's own size.
 std::int64_t least_micro_batch(const Point& point) {
   std::int64_t size = 1;
-  while (size < point.micro_batch && !point.network.shape->why_no_micro_batch(size).empty()) size *= 2;
+  while (size < point.micro_batch && !point.network.shape->why_no_micro_batch(size, point.seq_len).empty()) size *= 2;
   return std::min(size, point.micro_batch);
 }
 

@@ -156,7 +156,7 @@ Step step_of(const ModelsOptions& options) {
                      options.layers, options.table_rows_at_most);
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
   const long long seq_len = chosen_seq_len(network, options.seq_len, network.default_seq_len);
-  if (const std::string why = network.shape->why_no_micro_batch(micro_batch); !why.empty())
+  if (const std::string why = network.shape->why_no_micro_batch(micro_batch, seq_len); !why.empty())
     throw bad_value("micro_batch", std::to_string(micro_batch), why);
   if (const std::string why = models::why_no_fp8(network);
       !why.empty() && std::ranges::count(options.precisions, "fp8") > 0)

@@ -185,9 +185,9 @@ class Graph {
 /// One way of running a graph, as the heuristics propose it or the graph asks for it.
 struct Candidate {
   Descriptor config;
-  std::vector<Descriptor> held;  ///< that the configuration of an engine that is asked for refers to
-  std::int64_t engine = -1;      ///< the library's number of it
-  std::size_t place = 1;         ///< among the proposals, from 1: configurations of one engine differ in it
+  std::vector<Descriptor> held = {};  ///< that the configuration of an engine that is asked for refers to
+  std::int64_t engine = -1;           ///< the library's number of it
+  std::size_t place = 1;              ///< among the proposals, from 1: configurations of one engine differ in it
   bool notes[static_cast<std::size_t>(NumericalNote::count)] = {};
   bool compiled_at_run_time = false;
   std::size_t workspace_bytes = 0;  ///< that its plan will want; 0 also where the library does not say so yet
