@@ -51,6 +51,13 @@ class Devices(Script):
                 self.assertEqual(validation.summary["device"]["memory_mib"], mib)
             self.assertIsNone(self.found(module, uuid="GPU-a", memory_bytes=None).memory_mib)
 
+    def test_the_facts_are_of_the_device_that_trains(self):
+        module = load()
+        section = "GPU {0}\\n    Product Name : NVIDIA {0}\\n    GPU UUID : GPU-{0}\\n    Current Power Limit : {1} W\\n"
+        with self.driver(f"printf 'Driver Version : 580\\n{section.format('b', 300)}{section.format('a', 700)}'"):
+            for uuid, limit in (("GPU-a", 700), ("GPU-b", 300)):
+                self.assertRegex(self.found(module, uuid=uuid).facts(), rf"^NVIDIA A, driver 580, power limit {limit} W, ")
+
     def test_without_a_report_the_reason_is_told(self):
         self.program(self.build / "bin" / "trainwatt-train", "echo 'trainwatt-train: error[device-unusable]: no GPU' >&2; exit 3")
         self.assertEqual(self.validation(load()).find_device(), "trainwatt-train: error[device-unusable]: no GPU")
