@@ -140,6 +140,7 @@ void judge_target(Record& record) {
   Verdict& verdict = record.verdict;
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
+  if (target.extrapolated_from) verdict.flags.emplace_back(Flag::extrapolated);
   if (!target.reference) verdict.flags.emplace_back(Flag::no_reference);
   const auto arrives = [&](const Trial& trial) { return passage_of(record, trial) != nullptr; };
   if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
@@ -156,6 +157,11 @@ void judge_target(Record& record) {
   verdict.reasons.push_back(
       fmt::format("off_reference: {:.4g} steps to the target, {} than the {:.4g} to {:.4g} of the reference", steps,
                   slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));
+}
+
+std::string extrapolation_words(const Record& record) {
+  if (!record.target || !record.target->extrapolated_from) return {};
+  return "steps extrapolated from " + *record.target->extrapolated_from + ", not trained before";
 }
 
 }  // namespace tw::results

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "results/analysis/statistics.hpp"
 #include "results/record/record.hpp"
@@ -32,6 +33,11 @@ void summarise_target(Record& record, IntervalRule rule = IntervalRule::student)
 ///   needs in
 ///                  float32 elsewhere, or unreasonably few): a reason, too
 ///   no_reference   there is none for this task, batch or target
+///   extrapolated   the task was never trained before
 void judge_target(Record& record);
+
+/// "steps extrapolated from gpt2-tiny, not trained before": what is said beside each figure to the target; empty for a
+/// task that was trained, and without a target.
+std::string extrapolation_words(const Record& record);
 
 }  // namespace tw::results

@@ -333,7 +333,7 @@ class Shower {
                                     t.reference->source));
     else
       line("reference", "absent: " + t.reference_reason);
-    if (t.extrapolated_from) line("steps", "extrapolated from " + *t.extrapolated_from + ", not trained before");
+    if (const std::string words = extrapolation_words(r); !words.empty()) line("", words);
   }
 
   void settings(const Record& r) {

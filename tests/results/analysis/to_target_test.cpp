@@ -190,6 +190,17 @@ TEST(ToTarget, TooManyStepsAndTooFewAreOffTheReference) {
   EXPECT_NE(fast.verdict.reasons[0].find("off_reference: 26.67 steps to the target, fewer than"), std::string::npos);
 }
 
+TEST(ToTarget, ATaskThatNobodyHadTrainedIsFlagged) {
+  Record record = sample_target_record();
+  summarise(record);
+  EXPECT_FALSE(has(record, "extrapolated"));
+  EXPECT_EQ(extrapolation_words(record), "");
+  record.target->extrapolated_from = "runs of gpt2-tiny";
+  summarise(record);
+  EXPECT_TRUE(has(record, "extrapolated"));
+  EXPECT_EQ(extrapolation_words(record), "steps extrapolated from runs of gpt2-tiny, not trained before");
+}
+
 TEST(ToTarget, CostIsHoursAndKilowattHoursOfEachRun) {
   Record record = sample_target_record();
   record.prices = JobPrices{7.2, 0};

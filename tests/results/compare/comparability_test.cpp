@@ -327,6 +327,19 @@ TEST(Comparability, TargetsHaveToBeTheSame) {
   EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, Claim::not_comparable);
 }
 
+TEST(Comparability, ATargetThatNobodyHadReachedIsNamed) {
+  const auto record = [] {
+    Record one = made_target_record(id, {100, 101, 102, 99, 98});
+    one.target->extrapolated_from = "runs of gpt2-tiny";
+    summarise(one);
+    return one;
+  };
+  const Comparison c = of_single(record(), record());
+  ASSERT_NE(difference(c, "flag extrapolated"), nullptr);
+  EXPECT_FALSE(difference(c, "flag extrapolated")->blocking);
+  EXPECT_NE(difference(c, "flag extrapolated")->why.find("nobody had trained this task"), std::string::npos);
+}
+
 /// Who may choose the seeds chooses how many steps a target takes; the speed of a step does not depend on them.
 TEST(Comparability, RunsToATargetHaveTheSameSeeds) {
   const std::vector<double> seconds = {100, 101, 102, 99, 98};
