@@ -341,6 +341,15 @@ void uncertainty(const Report& report, RunRuleCheck& found) {
   found.reason = "every counted reading has an uncertainty";
 }
 
+void own_gpus(const Report& report, RunRuleCheck& found) {
+  const auto is_on_gpu = [](const Record& record) {
+    return has_run(record) && record.workload.known_device() == DeviceKind::cuda;
+  };
+  if (std::ranges::none_of(report.records, is_on_gpu))
+    return set(found, RunRuleState::not_applicable, "no point trained on a GPU");
+  found.reason = "no two ranks share a GPU";
+}
+
 std::vector<RunRule> make_rules() {
   return {
       {"complete",
@@ -399,6 +408,11 @@ std::vector<RunRule> make_rules() {
        "heat or a power brake slowed a device down",
        {{Flag::throttled, "throttled"}},
        throttling},
+      {"own_gpus",
+       "each rank has a GPU of its own",
+       "ranks shared a GPU",
+       {{Flag::shared_gpu, "ranks share a GPU: they wait for each other, and its peak counts once in the MFU"}},
+       own_gpus},
       {"restored",
        "every setting is restored to the found value, however the run ends",
        "a setting was not restored",

@@ -70,7 +70,8 @@ TEST(RunRules, AGoodReportKeepsAllThatItCanShow) {
   std::set<std::string> ids;
   for (const RunRuleCheck& check : checks) {
     EXPECT_TRUE(ids.insert(check.rule->id).second) << check.rule->id << " stands twice in the table";
-    EXPECT_EQ(check.state, check.rule->id == "seeds" || check.rule->id == "settings" || check.rule->id == "restored"
+    EXPECT_EQ(check.state, check.rule->id == "seeds" || check.rule->id == "own_gpus" || check.rule->id == "settings" ||
+                                   check.rule->id == "restored"
                                ? RunRuleState::not_applicable
                                : RunRuleState::kept)
         << check.rule->id << ": " << finding(check);
@@ -110,6 +111,15 @@ TEST(RunRules, EachIsBrokenByWhatItNames) {
       "seeds", "is used again, first by",
       [&](Report& r) { r.records[0].trials[1].target_run->seed = r.records[0].trials[0].target_run->seed; },
       sample_target_report());
+}
+
+TEST(RunRules, RanksHaveGpusOfTheirOwn) {
+  Report report = good_report();
+  report.records.front().workload.device = "cuda";
+  expect_state(report, "own_gpus", RunRuleState::kept, "no two ranks share a GPU");
+  expect_broken(
+      "own_gpus", "ranks share a GPU",
+      [](Report& r) { r.records.front().verdict.flags.emplace_back(Flag::shared_gpu); }, report);
 }
 
 /// --seeds N counts; a list may be the luckiest of many.
