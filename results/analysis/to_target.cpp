@@ -10,6 +10,7 @@
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/trials.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::results {
 namespace {
@@ -141,7 +142,7 @@ void judge_target(Record& record) {
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
   if (target.extrapolated_from) verdict.flags.emplace_back(Flag::extrapolated);
-  if (!target.reference) verdict.flags.emplace_back(Flag::no_reference);
+  if (!target.reference || is_weak(*target.reference)) verdict.flags.emplace_back(Flag::no_reference);
   const auto arrives = [&](const Trial& trial) { return passage_of(record, trial) != nullptr; };
   if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
   if (!result.steps) {
@@ -157,6 +158,16 @@ void judge_target(Record& record) {
   verdict.reasons.push_back(
       fmt::format("off_reference: {:.4g} steps to the target, {} than the {:.4g} to {:.4g} of the reference", steps,
                   slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));
+}
+
+bool is_weak(const ConvergenceReference& reference) { return reference.steps_low < reference.steps_mean / 2; }
+
+std::string reference_words(const Target& target) {
+  if (!target.reference) return "absent: " + target.reference_reason;
+  const ConvergenceReference& r = *target.reference;
+  return fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}{}", r.steps_mean, r.steps_low, r.steps_high,
+                     text::count(r.seeds, "seed"), r.source,
+                     is_weak(r) ? ": too weak to decide, since half of its steps would pass" : "");
 }
 
 std::string extrapolation_words(const Record& record) {
