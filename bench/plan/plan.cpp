@@ -12,6 +12,7 @@
 #include "bench/plan/chosen_network.hpp"
 #include "bench/plan/options/axes.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/plan/seeds.hpp"
 #include "models/catalog/described.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/record/text.hpp"
@@ -48,33 +49,6 @@ void check_target(const Point& point) {
     throw bad_value(
         "target", fmt::format("{}", point.task->target),
         fmt::format("must be above {:.4g}, the error of the best classifier of the task {}", floor, point.task->name));
-}
-
-/// A list of seeds in the order of the axes as written, counted ones by the points' names: no two runs share one.
-void deal_seeds(RunPlan& plan, const TargetRequest& target) {
-  if (!target.seeds.empty()) {
-    const std::size_t points = plan.points.size();
-    if (target.seeds.size() % points != 0)
-      throw UsageError("bad-value", "seeds",
-                       fmt::format("{}: {} seeds for {} points: give a multiple of {}, or a count", key_ref("seeds"),
-                                   target.seeds.size(), points, points));
-    const auto each = static_cast<std::ptrdiff_t>(target.seeds.size() / points);
-    for (std::size_t i = 0; i < points; ++i) {
-      const auto first = target.seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;
-      plan.points[i].seeds.assign(first, first + each);
-    }
-    return;
-  }
-  const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
-  if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
-    throw bad_value(
-        "seed", std::to_string(plan.seed),
-        fmt::format("value too large (maximum {} for {} runs)", static_cast<std::uint64_t>(largest_seed) - runs, runs));
-  std::uint64_t next = plan.seed;
-  std::map<std::string, Point*> by_name;
-  for (Point& point : plan.points) by_name[point.id] = &point;
-  for (const auto& [name, point] : by_name)
-    for (int i = 0; i < target.seed_count; ++i) point->seeds.push_back(next++);
 }
 
 std::string point_id(const Point& point) {
@@ -313,7 +287,7 @@ class PlanMaker {
       if (plan_.points.empty())
         throw UsageError("no-model", "model", "nothing to run: give --model, --suite or --config");
       if (request_.target) {
-        deal_seeds(plan_, *request_.target);
+        deal_seeds(plan_, *request_.target, asked_);
         plan_.measurement.trials = static_cast<int>(plan_.points.front().seeds.size());
       }
       order_points(plan_.points, plan_.seed);
@@ -412,6 +386,8 @@ class PlanMaker {
       throw UsageError("duplicate-value", "",
                        fmt::format("{}the plan has {} twice: remove one", twice.empty() ? "" : twice + ": ", point.id));
     }
+    asked_.emplace(point.id, AskedTraining{choice.model, choice.layers, choice.table_rows, point.seq_len,
+                                           choice.precision, choice.accumulate, choice.global_batch});
     plan_.points.push_back(std::move(point));
   }
 
@@ -420,6 +396,7 @@ class PlanMaker {
   RunPlan plan_;
   const Axes* at_ = nullptr;  ///< the grid that is looked at
   std::set<std::string> ids_, left_out_;
+  std::map<std::string, AskedTraining> asked_;  ///< by the points' ids
   const Axes* first_left_out_ = nullptr;
   std::optional<UsageError> nothing_left_;
 };

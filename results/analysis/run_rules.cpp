@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -144,18 +145,44 @@ void temperature(const Report& report, RunRuleCheck& found) {
                              report.records.size());
 }
 
+/// Whether the plan's seeds are another list than --seeds N deals: the plan's seed and those after it, consecutive ones
+/// to each point, where points that train the same share theirs. Without a plan nobody knows.
+bool are_listed(const PlanInfo& info) {
+  const nlohmann::json plan = read_plan(info.canonical_json);
+  if (plan.is_null() || !plan.contains("seed") || !plan["seed"].is_number_unsigned()) return false;
+  std::set<std::uint64_t> all;
+  for (const nlohmann::json& point : plan["points"]) {
+    std::optional<std::uint64_t> before;
+    for (const nlohmann::json& seed : point.value("seeds", nlohmann::json::array())) {
+      if (!seed.is_number_unsigned() || (before && seed != *before + 1)) return true;
+      before = seed.get<std::uint64_t>();
+      all.insert(*before);
+    }
+  }
+  return !all.empty() && (*all.begin() != plan["seed"] || *all.rbegin() - *all.begin() + 1 != all.size());
+}
+
 void seeds(const Report& report, RunRuleCheck& found) {
-  std::map<std::uint64_t, std::string> seen;
-  for (const Record& record : report.records)
+  const bool are_chosen = !report.plan.kit && are_listed(report.plan);
+  std::size_t runs = 0;
+  for (const Record& record : report.records) {
+    std::map<std::uint64_t, std::size_t> seen;
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       if (!record.trials[t].target_run) continue;
+      ++runs;
       const std::uint64_t seed = record.trials[t].target_run->seed;
-      if (const auto [first, is_new] = seen.emplace(seed, trial_of(record, t)); !is_new)
+      if (const auto [first, is_new] = seen.emplace(seed, t); !is_new)
         break_at(found, record, trial_of(record, t),
-                 fmt::format("seed {} is used again, first by {}", seed, first->second));
+                 fmt::format("seed {} is used again, first by trial {}", seed, first->second + 1));
     }
-  if (seen.empty()) return set(found, RunRuleState::not_applicable, "no run trained to a target");
-  found.reason = fmt::format("{} runs, each with its own seed", seen.size());
+    if (are_chosen && !seen.empty()) break_at(found, record, name_of(record), "its seeds were chosen by hand");
+  }
+  if (runs == 0) return set(found, RunRuleState::not_applicable, "no run trained to a target");
+  if (report.plan.canonical_json.empty())
+    return set(found, RunRuleState::not_checkable,
+               "the records of an unfinished run do not contain the plan, which has the seeds");
+  found.reason = fmt::format("{} runs, those of a point with different seeds, which {}", runs,
+                             report.plan.kit ? "the kit fixes" : "were counted");
 }
 
 void one_reader(const Report& report, RunRuleCheck& found) {
@@ -314,6 +341,15 @@ void uncertainty(const Report& report, RunRuleCheck& found) {
   found.reason = "every counted reading has an uncertainty";
 }
 
+void own_gpus(const Report& report, RunRuleCheck& found) {
+  const auto is_on_gpu = [](const Record& record) {
+    return has_run(record) && record.workload.known_device() == DeviceKind::cuda;
+  };
+  if (std::ranges::none_of(report.records, is_on_gpu))
+    return set(found, RunRuleState::not_applicable, "no point trained on a GPU");
+  found.reason = "no two ranks share a GPU";
+}
+
 std::vector<RunRule> make_rules() {
   return {
       {"complete",
@@ -345,7 +381,11 @@ std::vector<RunRule> make_rules() {
        "points began warmer than the first one",
        {},
        temperature},
-      {"seeds", "runs to a target have different seeds", "a seed was used twice", {}, seeds},
+      {"seeds",
+       "runs of a point to a target have different seeds, which are counted or fixed by a kit",
+       "a seed was used twice, or seeds were chosen by hand",
+       {},
+       seeds},
       {"one_reader",
        "each physical sensor is read once on a node, and no joule is counted twice",
        "a sensor was counted twice",
@@ -368,6 +408,11 @@ std::vector<RunRule> make_rules() {
        "heat or a power brake slowed a device down",
        {{Flag::throttled, "throttled"}},
        throttling},
+      {"own_gpus",
+       "each rank has a GPU of its own",
+       "ranks shared a GPU",
+       {{Flag::shared_gpu, "ranks share a GPU: they wait for each other, and its peak counts once in the MFU"}},
+       own_gpus},
       {"restored",
        "every setting is restored to the found value, however the run ends",
        "a setting was not restored",

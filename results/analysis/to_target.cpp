@@ -10,6 +10,7 @@
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/trials.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::results {
 namespace {
@@ -140,7 +141,8 @@ void judge_target(Record& record) {
   Verdict& verdict = record.verdict;
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
-  if (!target.reference) verdict.flags.emplace_back(Flag::no_reference);
+  if (target.extrapolated_from) verdict.flags.emplace_back(Flag::extrapolated);
+  if (!target.reference || is_weak(*target.reference)) verdict.flags.emplace_back(Flag::no_reference);
   const auto arrives = [&](const Trial& trial) { return passage_of(record, trial) != nullptr; };
   if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
   if (!result.steps) {
@@ -156,6 +158,21 @@ void judge_target(Record& record) {
   verdict.reasons.push_back(
       fmt::format("off_reference: {:.4g} steps to the target, {} than the {:.4g} to {:.4g} of the reference", steps,
                   slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));
+}
+
+bool is_weak(const ConvergenceReference& reference) { return reference.steps_low < reference.steps_mean / 2; }
+
+std::string reference_words(const Target& target) {
+  if (!target.reference) return "absent: " + target.reference_reason;
+  const ConvergenceReference& r = *target.reference;
+  return fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}{}", r.steps_mean, r.steps_low, r.steps_high,
+                     text::count(r.seeds, "seed"), r.source,
+                     is_weak(r) ? ": too weak to decide, since half of its steps would pass" : "");
+}
+
+std::string extrapolation_words(const Record& record) {
+  if (!record.target || !record.target->extrapolated_from) return {};
+  return "steps extrapolated from " + *record.target->extrapolated_from + ", not trained before";
 }
 
 }  // namespace tw::results

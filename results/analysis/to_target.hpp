@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "results/analysis/statistics.hpp"
 #include "results/record/record.hpp"
@@ -31,7 +32,18 @@ void summarise_target(Record& record, IntervalRule rule = IntervalRule::student)
 ///   off_reference  the mean number of steps lies outside the band of the reference (more steps than the same task
 ///   needs in
 ///                  float32 elsewhere, or unreasonably few): a reason, too
-///   no_reference   there is none for this task, batch or target
+///   no_reference   there is none for this task, batch or target, or it is too weak to decide
+///   extrapolated   the task was never trained before
 void judge_target(Record& record);
+
+/// Whether a band is so wide that half of the reference's steps lie in it: training that needs half of the steps, by
+/// an easier target or data that was seen before, would pass. Few seeds that scatter make such a band; more runs of the
+/// point make it narrower. What lies outside it is off all the same.
+bool is_weak(const ConvergenceReference& reference);
+/// "26 steps, 17 to 35 allowed; 8 seeds of JAX 0, float32"; with why it decides nothing, where it is weak or absent.
+std::string reference_words(const Target& target);
+/// "steps extrapolated from gpt2-tiny, not trained before": what is said beside each figure to the target; empty for a
+/// task that was trained, and without a target.
+std::string extrapolation_words(const Record& record);
 
 }  // namespace tw::results

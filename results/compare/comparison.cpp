@@ -16,6 +16,7 @@
 #include "results/compare/figures.hpp"
 #include "results/compare/ratio.hpp"
 #include "results/compare/run_variance.hpp"
+#include "results/compare/seeds.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::results {
@@ -169,6 +170,8 @@ class Comparer {
         for (Difference& difference : run_differences(pairs_[s][0][w].system, pairs_[s][run][w].system, run + 1))
           if (named.insert(difference.what).second) add(s, std::move(difference), w);
       if (is_reference) continue;
+      for (Difference& difference : seed_differences(run_records(options_.reference, w), run_records(s, w)))
+        add(s, std::move(difference), w);
       for (Difference& difference : rule_differences(judged_records(options_.reference, w), judged_records(s, w)))
         add(s, std::move(difference), w);
     }

@@ -324,6 +324,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     RecordCost& one = result.records.emplace_back();
     one.id = text::printable(record.id);
     one.nodes = nodes_of(report, record);
+    one.target_note = text::printable(extrapolation_words(record));
     if (!is_valid(record)) {
       one.reason = to_string(record.verdict.status) +
                    (record.verdict.reasons.empty() ? "" : ": " + text::printable(record.verdict.reasons.front()));

@@ -61,6 +61,7 @@ struct RecordCost {
   std::optional<CostPer> of{};  ///< what sensitivity is about: a model or a million samples; absent if there is none
   std::vector<Sensitivity> sensitivity;  ///< most effect first
   std::string reason;                    ///< why there are no figures: the record does not count; empty otherwise
+  std::string target_note;               ///< extrapolation_words() of the record; empty of most
 };
 struct CostReport {
   std::string currency;

@@ -93,6 +93,7 @@ Json as_json(const CostReport& report) {
                                         : r.energy_is_whole                         ? Json("complete")
                                                                                     : Json("lower_bound")},
                        {"energy_note", words(r.energy_note)},
+                       {"target_note", words(r.target_note)},
                        {"it_power_w", as_json(r.it_power_w)},
                        {"facility_power_w", number(r.facility_power_w)},
                        {"cost_per", std::move(figures)},

@@ -267,6 +267,11 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
     const std::string no_joules = record.scope == Scope::none ? record.basis_note : "";
     for (const CostFigure& one : record.figures) {
       const bool has_parts = one.total.has_value();
+      std::vector<std::string> notes = {!has_parts                  ? "absent: " + one.reason
+                                        : record.basis_note.empty() ? record.energy_note
+                                                                    : record.basis_note};
+      if (one.per == CostPer::model) notes.push_back(record.target_note);
+      std::erase(notes, "");
       const std::string few = has_parts ? "fewer than 3 trials: no interval" : one.reason;
       book.row({words(record.id), words(words::per(one.per)), figure(one.total, one.reason),
                 figure(has_parts ? one.total->low : std::nullopt, few),
@@ -284,10 +289,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                       : record.energy_is_whole ? "everything"
                                                : "at least: " + record.scope + " joules"),
                 whole(record.nodes), figure(record.it_power_w, no_joules), words(to_string(record.scope)),
-                figure(record.facility_power_w, "needs joules of the node"),
-                words(!has_parts                  ? "absent: " + one.reason
-                      : record.basis_note.empty() ? record.energy_note
-                                                  : record.basis_note)});
+                figure(record.facility_power_w, "needs joules of the node"), joined(notes)});
     }
   }
   book.end();

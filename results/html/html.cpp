@@ -143,7 +143,8 @@ CostReport printable(CostReport cost, const Report& report) {
   for (std::size_t r = 0; r < cost.records.size(); ++r) {
     RecordCost& one = cost.records[r];
     if (r < report.records.size()) one.id = report.records[r].id;
-    for (std::string* text : {&one.basis_note, &one.energy_note, &one.reason}) *text = printable(*text);
+    for (std::string* text : {&one.basis_note, &one.energy_note, &one.reason, &one.target_note})
+      *text = printable(*text);
     for (CostFigure& figure : one.figures) figure.reason = printable(figure.reason);
   }
   return cost;

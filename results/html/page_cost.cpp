@@ -140,6 +140,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
       add_record(tables, record, name);
       if (!record.sensitivity.empty()) turned.emplace_back(&record, name);
       if (!record.basis_note.empty()) note(of + sentence(record.basis_note));
+      if (!record.target_note.empty()) note(of + sentence(record.id + ": " + record.target_note));
       if (record.basis == CostBasis::complete && !record.energy_note.empty()) note(of + sentence(record.energy_note));
     }
     if (!system.cost->price.carbon_g_per_kwh) note(of + "The prices have no carbon intensity, so CO2 is absent.");

@@ -115,7 +115,7 @@ struct Evaluation {
 };
 /// What makes a trial a run to its record's target.
 struct TargetRun {
-  std::uint64_t seed = 0;           ///< of weights and data; no other run of the report has it
+  std::uint64_t seed = 0;           ///< of weights and data; no other run of the record has it
   double evaluation_s = 0;          ///< part of the window: all evaluations, the slowest rank's
   std::vector<Evaluation> evaluations;
 };

@@ -59,6 +59,7 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
     const bool bound = r.basis != CostBasis::complete;
     if (bound) line("basis", r.basis_note, true);
     if (!bound && !r.energy_note.empty()) line("energy", r.energy_note, true);  // the basis says the same
+    if (!r.target_note.empty()) line("target", r.target_note, true);
     const std::string least = r.energy_is_whole ? ", " : ", at least ";
     for (const CostFigure& f : r.figures) {
       if (!f.total) {

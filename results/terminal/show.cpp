@@ -327,13 +327,8 @@ class Shower {
       label = "";
     }
     line("cost", cost_words(r));
-    if (t.reference)
-      line("reference", fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}", t.reference->steps_mean,
-                                    t.reference->steps_low, t.reference->steps_high, count(t.reference->seeds, "seed"),
-                                    t.reference->source));
-    else
-      line("reference", "absent: " + t.reference_reason);
-    if (t.extrapolated_from) line("steps", "extrapolated from " + *t.extrapolated_from + ", not trained before");
+    line("reference", reference_words(t));
+    if (const std::string words = extrapolation_words(r); !words.empty()) line("", words);
   }
 
   void settings(const Record& r) {

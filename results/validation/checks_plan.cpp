@@ -95,6 +95,26 @@ Launches launches_with_words(const Report& report) {
   return all;
 }
 
+/// The speed of the chosen size, beside that of the trials (checks.hpp).
+void check_search_speed(const Record& record, const std::string& at, Findings& found) {
+  const std::vector<MicroBatchTrial>& trials = record.micro_batch_search->trials;
+  const auto chosen = std::ranges::find(trials, record.micro_batch_search->chosen, &MicroBatchTrial::micro_batch);
+  const std::optional<Estimate>& measured = record.summary.samples_per_s;
+  if (chosen == trials.end() || !chosen->samples_per_s || !measured || !(measured->value > 0)) return;
+  const double searched = *chosen->samples_per_s,
+               ratio = std::max(searched / measured->value, measured->value / searched);
+  bool is_set = false;
+  for (const auto& [name, setting] : record.setting) is_set = is_set || setting.requested;
+  const std::string place =
+                        at + "/micro_batch_search/trials/" + std::to_string(chosen - trials.begin()) + "/samples_per_s",
+                    what = "is " + text::si(searched, "samples/s") + " at the chosen size, and the trials measured " +
+                           text::si(measured->value, "samples/s");
+  if (!(ratio <= most_search_factor))
+    found.broken("search_speed_differs", place, what);
+  else if (ratio > noted_search_factor && !is_set)
+    found.note("search_speed_far", place, what);
+}
+
 /// A size that the plan leaves to the run is the one that its search found, or that was declared.
 void check_batch(const Record& record, const std::string& at, const Json& point, const Launches& launches,
                  const auto& same, Findings& found) {
@@ -130,6 +150,7 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
   if (trials.empty()) return;
+  check_search_speed(record, at, found);
   if (const KnownReason end = end_of_search(trials); !end.known.begins(search->stopped_by, end.values))
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
                  "is not how the trials of the search end: \"" + end.text() + "\"");

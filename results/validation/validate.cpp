@@ -29,15 +29,16 @@ std::vector<std::string> lines_of(std::vector<Record>& records) {
   return lines;
 }
 
-/// Ids, and seeds of runs to a target, occur once. Checked first, since other faults follow from a duplicate.
+/// Ids, and seeds of a point's runs to a target, occur once; points that train the same share theirs. Checked first,
+/// since other faults follow from a duplicate.
 void check_unique(const std::vector<Record>& records, Findings& found) {
   std::set<std::string> ids;
-  std::set<std::uint64_t> seeds;
   for (std::size_t i = 0; i < records.size(); ++i) {
+    std::set<std::uint64_t> seeds;
     for (std::size_t t = 0; t < records[i].trials.size(); ++t)
       if (const auto& run = records[i].trials[t].target_run; run && !seeds.insert(run->seed).second)
         found.broken("seed_duplicate", place_of(i, t) + "/target_run/seed",
-                     std::to_string(run->seed) + " occurs twice in the report");
+                     std::to_string(run->seed) + " occurs twice in the point");
     if (!ids.insert(records[i].id).second)
       found.broken("id_duplicate", place_of(i) + "/id", "\"" + records[i].id + "\" occurs twice");
   }

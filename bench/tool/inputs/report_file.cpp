@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 
@@ -19,13 +20,16 @@
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "bench/tool/inputs/series.hpp"
+#include "bench/tool/inputs/suite_points.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "models/catalog/sequences.hpp"
+#include "models/catalog/tasks.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/known_texts.hpp"
 #include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
+#include "results/record/version.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -67,8 +71,62 @@ void say_first(const std::string& path, const std::vector<std::string>& lines, b
   say_on_stderr(warning_line("trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text)));
 }
 
-/// What the networks of this version say about a record's parameters and FLOPs.
-void check_network(const results::Record& record, const std::string& layers, const std::string& at,
+using BrokenAt = std::function<void(const std::string& where, const std::string& what)>;
+
+/// A task is marked that nobody had trained: whoever takes the mark away claims that its target was reached before.
+void check_extrapolation(const results::Record& record, const BrokenAt& broken) {
+  const results::Workload& w = record.workload;
+  if (!record.target || w.layers) return;
+  const std::optional<models::TaskDescription> task = models::task_of(w.model);
+  if (!task || task->name != record.target->task || task->extrapolated_from.empty()) return;
+  if (const std::string its = record.target->extrapolated_from.value_or(""); its != task->extrapolated_from)
+    broken("/target/extrapolated_from",
+           fmt::format("is {}, the task {} of this version is extrapolated from {}",
+                       its.empty() ? "null" : "\"" + its + "\"", task->name, task->extrapolated_from));
+}
+
+/// No rank holds its weights in less memory than their numbers take, 2 bytes at least each; of tables, which ranks
+/// share, the largest rank plans the mean share of float32 at least.
+void check_memory(const results::Record& record, const models::NetworkDescription& network, const BrokenAt& broken) {
+  const results::Summary& s = record.summary;
+  const results::Workload& w = record.workload;
+  if (!has_run(record)) return;
+  const double weights = 2 * static_cast<double>(models::count_dense_parameters(network)),
+               tables = 4 * static_cast<double>(network.shape->tables().elements()) / std::max(1, w.ranks);
+  const auto check = [&](const char* key, std::uint64_t bytes, double least) {
+    if (bytes > 0 && static_cast<double>(bytes) < least)
+      broken(std::string("/summary/") + key,
+             fmt::format("is {}, and the weights of {} alone take {:.0f}", bytes, w.model, least));
+  };
+  check("planned_bytes_per_rank", s.planned_bytes_per_rank, weights + tables);
+  if (w.known_device() != results::DeviceKind::cuda)  // whose weights are not in the host's memory
+    check("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank, weights);
+}
+
+/// Nothing is computed again, or what the execution says: hardware FLOPs follow from it and the network. Where it is
+/// missing, all layers are the most.
+void check_hardware_flops(const results::Record& record, const models::NetworkDescription& network,
+                          const BrokenAt& broken) {
+  const std::optional<double>& stated = record.summary.hardware_flops_per_sample;
+  const std::optional<results::Execution>& execution = record.execution;
+  const std::int64_t seq_len = record.workload.seq_len.value_or(0);
+  const int all = models::layer_count(network);
+  // Older reports do not say how many layers, which then were all.
+  const int layers =
+      !execution ? all : std::clamp(execution->recomputed_layers.value_or(execution->recompute ? all : 0), 0, all);
+  const double own =
+      models::model_flops_per_sample(network, seq_len) + models::recomputed_flops_per_sample(network, seq_len, layers);
+  const bool is_same = stated && std::abs(*stated - own) <= 1e-9 * own, is_less = stated && *stated < own;
+  const bool is_right = !execution ? !stated || is_same || is_less : layers > 0 ? is_same : !stated || is_same;
+  if (!is_right)
+    broken("/summary/hardware_flops_per_sample",
+           fmt::format("is {}, {} with {} recomputed has {}", stated ? fmt::format("{}", *stated) : "null",
+                       record.workload.model, results::text::count(layers, "layer"), own));
+}
+
+/// What the networks of this version say about a record's parameters, memory and FLOPs. `is_own`: the report names the
+/// program that checks it.
+void check_network(const results::Record& record, const std::string& layers, const std::string& at, bool is_own,
                    results::Validation& found) {
   const results::Workload& w = record.workload;
   if (w.known_device() == results::DeviceKind::command) return;  // not one of ours
@@ -107,17 +165,33 @@ void check_network(const results::Record& record, const std::string& layers, con
     if (const double floor = models::exact_floor(network, w.seq_len.value_or(0));
         !(std::abs(record.target->floor - floor) <= 1e-9))  // NaN: it has no target
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
+  check_extrapolation(record, broken);
+  check_memory(record, network, broken);
   const results::Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
   if (!results::rule_of_flops.is(s.flops_rule)) {
-    found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
-                              "is not the rule of this version; the FLOPs were not checked"});
+    if (is_own) return broken("/summary/flops_rule", "is not the rule of the program that the report names");
+    found.warnings.push_back(
+        {"flops_rule_unknown", at + "/summary/flops_rule",
+         "is not the rule of this version; the FLOPs were not checked, and no figure of them is shown"});
     return;
   }
   const double flops = models::model_flops_per_sample(network, w.seq_len.value_or(0));
   if (std::abs(s.model_flops_per_sample - flops) > 1e-9 * flops)
     broken("/summary/model_flops_per_sample",
            fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
+  check_hardware_flops(record, network, broken);
+}
+
+/// Rates by a counting rule that this version does not know can be any: no command shows them or claims anything.
+void leave_out_flops(results::Record& record) {
+  results::Summary& s = record.summary;
+  if (s.flops_rule.empty() || s.flops_rule == models::flops_rule()) return;
+  const char* const reason = "flops_rule_unknown: FLOPs are counted by a rule that this version does not know";
+  s.flops_per_s.reset(), s.of_ceiling.reset(), s.mfu.reset(), s.peak_flops_per_s.reset();
+  s.of_ceiling_reason = s.mfu_reason = reason;
+  s.model_flops_per_sample = 0, s.hardware_flops_per_sample.reset();
+  for (auto& [scope, rate] : s.flops_per_w) rate.reset();
 }
 
 /// The file of layers in a plan; empty without one.
@@ -128,11 +202,11 @@ std::string layers_of(const std::string& canonical_json) {
   return layers != plan.end() && layers->is_object() ? layers->dump() : "";
 }
 
-void check_networks(const std::vector<results::Record>& records, const std::string& canonical_json,
-                    results::Validation& found) {
-  const std::string layers = layers_of(canonical_json);
-  for (std::size_t i = 0; i < records.size(); ++i)
-    check_network(records[i], layers, "/records/" + std::to_string(i), found);
+void check_networks(const results::Report& report, results::Validation& found) {
+  const std::string layers = layers_of(report.plan.canonical_json);
+  const bool is_own = results::is_this_program(report.program);
+  for (std::size_t i = 0; i < report.records.size(); ++i)
+    check_network(report.records[i], layers, "/records/" + std::to_string(i), is_own, found);
 }
 
 /// Reads what `read` reads of a text that has been validated.
@@ -153,7 +227,8 @@ void take(CheckedReport& checked, Read read) {
     return;
   }
   results::Validation more;
-  check_networks(checked.report->records, checked.report->plan.canonical_json, more);
+  check_networks(*checked.report, more);
+  check_suite(*checked.report, more);
   for (results::Fault& fault : more.violations)
     checked.found.violations.push_back(results::in_file(file, std::move(fault)));
   for (results::Fault& note : more.warnings) checked.found.warnings.push_back(results::in_file(file, std::move(note)));
@@ -162,6 +237,7 @@ void take(CheckedReport& checked, Read read) {
   };
   // An older program's statistics were compared with its samples; every command shows those of this version.
   if (std::ranges::any_of(checked.report->records, is_older)) results::summarise(*checked.report);
+  for (results::Record& record : checked.report->records) leave_out_flops(record);
 }
 
 /// Whether a text that is no report is at least one that was cut or changed. A cut may leave nothing, or a few letters.

@@ -116,6 +116,37 @@ TEST(PlanToTarget, CountedSeedsDoNotFollowTheOrderOfTheAxes) {
     EXPECT_EQ(point.seeds, (std::vector<std::uint64_t>{point.accumulate == 4 ? 7u : 9u}));
 }
 
+// Machines of any size train the same with the same seeds: neither ranks nor what follows from them deals others.
+TEST(PlanToTarget, CountedSeedsDoNotFollowRanksMicroBatchOrSettings) {
+  using Seeds = std::map<std::string, std::vector<std::uint64_t>>;
+  const auto by = [](const std::string& key, std::vector<std::string> words, int ranks) {
+    words.insert(words.begin(), {"--target", "default", "--seeds", "2"});
+    Seeds all;
+    for (const Point& point : plan_of(words, ranks).points) {
+      const std::string id = point.id + "/";
+      const std::size_t at = id.find(key);
+      const std::string name =
+          point.network.name + (at == std::string::npos ? "" : id.substr(at, id.find('/', at + 1) - at));
+      const auto [first, is_new] = all.emplace(name, point.seeds);
+      EXPECT_EQ(first->second, point.seeds) << point.id;
+    }
+    return all;
+  };
+  // By their names, which begin with the micro-batch: acc 2, 1, 8, 4 on one rank, and 1, 8, 4, 2 on two.
+  const std::vector<std::string> accumulated = {"--model", "gpt2-tiny", "--accumulate", "1,2,4,8"};
+  const Seeds want = {
+      {"gpt2-tiny/acc1", {1, 2}}, {"gpt2-tiny/acc2", {3, 4}}, {"gpt2-tiny/acc4", {5, 6}}, {"gpt2-tiny/acc8", {7, 8}}};
+  for (const int ranks : {1, 2, 4}) EXPECT_EQ(by("/acc", accumulated, ranks), want) << ranks;
+  std::vector<std::string> scaling = accumulated;
+  scaling.insert(scaling.end(), {"--ranks", "1,2,4"});
+  EXPECT_EQ(by("/acc", scaling, 4), want);
+  // A given global batch trains the same however ranks accumulate it.
+  for (const int ranks : {1, 2, 4})
+    EXPECT_EQ(by("/none", {"--model", "gpt2-tiny,llama-tiny", "--micro-batch", "4", "--global-batch", "64"}, ranks),
+              (Seeds{{"gpt2-tiny", {1, 2}}, {"llama-tiny", {3, 4}}}))
+        << ranks;
+}
+
 TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
   const RunPlan plan = plan_of({"--suite", "convergence"}, 16);  // 16 ranks × 4 do not divide 32 samples
   const std::string what = ": accumulate 4 × 16 ranks does not divide the 32 samples of a step of the task ";

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/catalog/description.hpp"
@@ -115,6 +119,123 @@ TEST(Tool, Validate) {
   EXPECT_EQ(text.code, 1);
   EXPECT_NE(flat(text.out).find("not JSON: line 2, column 21"), std::string::npos) << text.out;
   std::remove(path.c_str());
+}
+
+/// What `trainwatt validate` says of a golden report after a change, each "CODE WHERE".
+struct Said {
+  std::vector<std::string> faults, notes;
+};
+template <class Change>
+Said said_of(const std::string& golden, Change change) {
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/" + golden));
+  change(report);
+  const std::string path = file_with(tw::results::to_json(report));
+  const nlohmann::json file = findings({path}).at(0);
+  std::remove(path.c_str());
+  Said said;
+  for (const auto& [key, lines] : {std::pair("faults", &said.faults), {"notes", &said.notes}})
+    for (const nlohmann::json& one : file.at(key))
+      lines->push_back(one.at("code").get<std::string>() + " " + one.at("where").get<std::string>());
+  return said;
+}
+using Lines = std::vector<std::string>;
+
+TEST(Tool, ValidateComputesHardwareFlops) {
+  const auto faults = [](std::optional<double> times, std::optional<bool> is_recomputed) {
+    return said_of("good.json",
+                   [&](tw::results::Report& report) {
+                     tw::results::Record& record = report.records[0];
+                     if (times)
+                       record.summary.hardware_flops_per_sample = *times * record.summary.model_flops_per_sample;
+                     if (!is_recomputed)
+                       record.execution.reset();
+                     else if (*is_recomputed)
+                       record.execution->recompute = true, record.execution->recomputed_layers = 1;
+                   })
+        .faults;
+  };
+  const std::string place = "network_differs /records/0/summary/hardware_flops_per_sample";
+  EXPECT_EQ(faults(std::nullopt, false), Lines());
+  EXPECT_EQ(faults(1, false), Lines());
+  EXPECT_EQ(faults(100, false), Lines{place});
+  EXPECT_EQ(faults(std::nullopt, true), Lines{place});
+  EXPECT_EQ(faults(100, true), Lines{place});
+  EXPECT_EQ(faults(1.2, std::nullopt), Lines()) << "some of its layers, for all that is known";
+  EXPECT_EQ(faults(100, std::nullopt), Lines{place});
+}
+
+TEST(Tool, ValidateKnowsHowMuchMemoryWeightsTake) {
+  const auto faults = [](std::uint64_t resident, std::uint64_t planned) {
+    return said_of("good.json",
+                   [&](tw::results::Report& report) {
+                     report.records[0].summary.peak_resident_bytes_per_rank = resident;
+                     report.records[0].summary.planned_bytes_per_rank = planned;
+                   })
+        .faults;
+  };
+  const std::string at = "network_differs /records/0/summary/";
+  EXPECT_EQ(faults(430'000 * 2, 430'000 * 2), Lines()) << "429568 parameters";
+  EXPECT_EQ(faults(4096, 430'000 * 2), Lines{at + "peak_resident_bytes_per_rank"});
+  EXPECT_EQ(faults(430'000 * 2, 1), Lines{at + "planned_bytes_per_rank"});
+}
+
+/// Figures by an unknown rule may be any: none is shown. The program that the report names has one rule.
+TEST(Tool, FlopsOfAnUnknownRuleAreShownNowhere) {
+  const auto forge = [](tw::results::Report& report) {
+    for (tw::results::Record& record : report.records) {
+      tw::results::Summary& s = record.summary;
+      if (s.flops_rule.empty()) continue;
+      s.flops_rule = "model FLOPs of a newer rule";
+      s.model_flops_per_sample *= 2;
+      tw::results::summarise(record);
+    }
+  };
+  const Said other = said_of("good.json", forge);
+  EXPECT_EQ(other.faults, Lines());
+  EXPECT_NE(std::ranges::find(other.notes, "flops_rule_unknown /records/0/summary/flops_rule"), other.notes.end());
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  const auto compute_lines = [&] {
+    const std::string path = file_with(tw::results::to_json(report));
+    const std::string shown = run({"show", path}).out + run({"export", path, "--to", "csv", "-o", path + ".d"}).err +
+                              contents(path + ".d/report.csv");
+    std::remove(path.c_str());
+    std::filesystem::remove_all(path + ".d");
+    return std::pair(shown.find("FLOP/s") != shown.npos && shown.find("  compute  ") != shown.npos,
+                     shown.find("flops_rule_unknown: ") != shown.npos);
+  };
+  EXPECT_EQ(compute_lines(), std::pair(true, false));
+  forge(report);
+  EXPECT_EQ(compute_lines(), std::pair(false, true));
+  const Said own = said_of("good.json", [&](tw::results::Report& changed) {
+    forge(changed);
+    changed.program = tw::results::program_info("trainwatt-train");
+  });
+  const bool knows_itself = tw::results::program_info("").git_commit != "unknown";
+  EXPECT_EQ(std::ranges::count(own.faults, "network_differs /records/0/summary/flops_rule"), knows_itself ? 1 : 0);
+}
+
+/// A task that nobody had trained keeps its mark.
+TEST(Tool, TheMarkOfAnExtrapolatedTaskIsThatOfTheCatalogue) {
+  const auto is_fault = [](const std::optional<std::string>& mark) {
+    const Said said = said_of("good_target.json", [&](tw::results::Report& report) {
+      tw::results::Record& record = report.records[0];
+      tw::results::Workload& w = record.workload;
+      w.model = "gpt2-124m", record.target->task = "markov_124m", record.target->extrapolated_from = mark;
+      record.target->reference.reset(), record.target->reference_reason = "no reference for this task";
+      w.hash = tw::results::workload_hash(w, record.target);
+      std::string& plan = report.plan.canonical_json;
+      for (const auto& [from, to] : {std::pair(R"("model":"gpt2-tiny")", R"("model":"gpt2-124m")"),
+                                     {R"("task":"markov")", R"("task":"markov_124m")"}})
+        plan.replace(plan.find(from), std::string_view(from).size(), to);
+      tw::results::summarise(record);
+    });
+    EXPECT_NE(std::ranges::find(said.faults, "network_differs /records/0/workload/parameters"), said.faults.end())
+        << "networks are looked at";
+    return std::ranges::count(said.faults, "network_differs /records/0/target/extrapolated_from") > 0;
+  };
+  EXPECT_FALSE(is_fault("gpt2-tiny with vocabularies of 64 and 128 (bench/README.md)"));
+  EXPECT_TRUE(is_fault(std::nullopt));
+  EXPECT_TRUE(is_fault("gpt2-124m"));
 }
 
 /// It has what a bundle's environment.json has, and is none.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "results/analysis/verdict.hpp"
 #include "tests/results/samples.hpp"
@@ -69,7 +70,8 @@ TEST(RunRules, AGoodReportKeepsAllThatItCanShow) {
   std::set<std::string> ids;
   for (const RunRuleCheck& check : checks) {
     EXPECT_TRUE(ids.insert(check.rule->id).second) << check.rule->id << " stands twice in the table";
-    EXPECT_EQ(check.state, check.rule->id == "seeds" || check.rule->id == "settings" || check.rule->id == "restored"
+    EXPECT_EQ(check.state, check.rule->id == "seeds" || check.rule->id == "own_gpus" || check.rule->id == "settings" ||
+                                   check.rule->id == "restored"
                                ? RunRuleState::not_applicable
                                : RunRuleState::kept)
         << check.rule->id << ": " << finding(check);
@@ -109,6 +111,46 @@ TEST(RunRules, EachIsBrokenByWhatItNames) {
       "seeds", "is used again, first by",
       [&](Report& r) { r.records[0].trials[1].target_run->seed = r.records[0].trials[0].target_run->seed; },
       sample_target_report());
+}
+
+TEST(RunRules, RanksHaveGpusOfTheirOwn) {
+  Report report = good_report();
+  report.records.front().workload.device = "cuda";
+  expect_state(report, "own_gpus", RunRuleState::kept, "no two ranks share a GPU");
+  expect_broken(
+      "own_gpus", "ranks share a GPU",
+      [](Report& r) { r.records.front().verdict.flags.emplace_back(Flag::shared_gpu); }, report);
+}
+
+/// --seeds N counts; a list may be the luckiest of many.
+TEST(RunRules, SeedsAreCountedOrFixedByAKit) {
+  const auto with_seeds = [](const std::string& first, const std::string& second) {
+    Report report = sample_target_report();
+    std::string& plan = report.plan.canonical_json;
+    plan.replace(plan.find("[4,5,6]"), 7, second);
+    plan.replace(plan.find("[1,2,3]"), 7, first);
+    return report;
+  };
+  for (const auto& [first, second] : {std::pair("[1,2,3]", "[4,5,6]"), {"[4,5,6]", "[1,2,3]"}, {"[1,2,3]", "[1,2,3]"}})
+    expect_state(with_seeds(first, second), "seeds", RunRuleState::kept, "were counted");
+  for (const auto& [first, second] : {std::pair("[1,2,17]", "[4,5,6]"),
+                                      {"[1,2,3]", "[5,6,7]"},
+                                      {"[3,2,1]", "[4,5,6]"},
+                                      {"[2,3,4]", "[5,6,7]"},
+                                      {"[1,3,5]", "[2,4,6]"}}) {
+    Report chosen = with_seeds(first, second);
+    const RunRuleCheck check = check_of(chosen, "seeds");
+    EXPECT_EQ(check.state, RunRuleState::broken) << first << second;
+    ASSERT_EQ(check.places.size(), 2u);
+    EXPECT_NE(finding(check).find("chosen by hand"), std::string::npos) << finding(check);
+    chosen.plan.kit = KitInfo{"Tender 7", std::string(64, 'a')};
+    expect_state(chosen, "seeds", RunRuleState::kept, "the kit fixes");
+  }
+  Report shared = sample_target_report();  // points that train the same share their seeds
+  for (std::size_t t = 0; t < 3; ++t) shared.records[1].trials[t].target_run->seed = t + 1;
+  expect_state(shared, "seeds", RunRuleState::kept, "were counted");
+  shared.plan.canonical_json.clear();
+  expect_state(shared, "seeds", RunRuleState::not_checkable, "do not contain the plan");
 }
 
 TEST(RunRules, HolesInASeriesOfPower) {

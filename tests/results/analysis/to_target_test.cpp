@@ -190,6 +190,35 @@ TEST(ToTarget, TooManyStepsAndTooFewAreOffTheReference) {
   EXPECT_NE(fast.verdict.reasons[0].find("off_reference: 26.67 steps to the target, fewer than"), std::string::npos);
 }
 
+/// A band that half of the reference's steps pass bears nothing out; what lies outside it is off all the same.
+TEST(ToTarget, AWeakReferenceIsNone) {
+  const auto judged = [](double low, double high) {
+    Record record = sample_target_record();
+    record.target->reference->steps_low = low, record.target->reference->steps_high = high;
+    summarise(record);
+    return record;
+  };
+  const double mean = sample_target_record().target->reference->steps_mean;  // 26
+  EXPECT_FALSE(has(judged(mean / 2, 50), "no_reference"));
+  EXPECT_TRUE(has(judged(mean / 2 - 0.5, 50), "no_reference"));
+  EXPECT_EQ(judged(0, 50).verdict.status, Status::valid);
+  EXPECT_NE(reference_words(*judged(0, 50).target).find("too weak to decide"), std::string::npos);
+  EXPECT_EQ(reference_words(*judged(mean / 2, 50).target).find("too weak"), std::string::npos);
+  EXPECT_TRUE(has(judged(0, 20), "no_reference"));
+  EXPECT_TRUE(has(judged(0, 20), "off_reference"));
+}
+
+TEST(ToTarget, ATaskThatNobodyHadTrainedIsFlagged) {
+  Record record = sample_target_record();
+  summarise(record);
+  EXPECT_FALSE(has(record, "extrapolated"));
+  EXPECT_EQ(extrapolation_words(record), "");
+  record.target->extrapolated_from = "runs of gpt2-tiny";
+  summarise(record);
+  EXPECT_TRUE(has(record, "extrapolated"));
+  EXPECT_EQ(extrapolation_words(record), "steps extrapolated from runs of gpt2-tiny, not trained before");
+}
+
 TEST(ToTarget, CostIsHoursAndKilowattHoursOfEachRun) {
   Record record = sample_target_record();
   record.prices = JobPrices{7.2, 0};

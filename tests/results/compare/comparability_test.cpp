@@ -334,6 +334,53 @@ TEST(Comparability, TargetsHaveToBeTheSame) {
   EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, Claim::not_comparable);
 }
 
+TEST(Comparability, ATargetThatNobodyHadReachedIsNamed) {
+  const auto record = [] {
+    Record one = made_target_record(id, {100, 101, 102, 99, 98});
+    one.target->extrapolated_from = "runs of gpt2-tiny";
+    summarise(one);
+    return one;
+  };
+  const Comparison c = of_single(record(), record());
+  ASSERT_NE(difference(c, "flag extrapolated"), nullptr);
+  EXPECT_FALSE(difference(c, "flag extrapolated")->blocking);
+  EXPECT_NE(difference(c, "flag extrapolated")->why.find("nobody had trained this task"), std::string::npos);
+}
+
+/// Who may choose the seeds chooses how many steps a target takes; the speed of a step does not depend on them.
+TEST(Comparability, RunsToATargetHaveTheSameSeeds) {
+  const std::vector<double> seconds = {100, 101, 102, 99, 98};
+  const auto system = [&](const char* name, double factor, const std::vector<std::uint64_t>& of_runs) {
+    SystemInput system = made_system(name, {made_target_record(id, times(seconds, factor), 200)});
+    repeat(system, of_runs.size());
+    for (std::size_t run = 0; run < of_runs.size(); ++run)
+      for (Trial& trial : system.runs[run].records[0].trials)
+        trial.target_run->seed = trial.target_run->seed * of_runs[run] + (of_runs[run] - 1) * 12;
+    return system;
+  };
+  const std::vector<std::uint64_t> counted(5, 1), chosen(5, 7);
+  const auto of_target = [](const Comparison& c) {
+    return std::vector{ratio(c, 1, "time-to-target").verdict, ratio(c, 1, "energy-to-target").verdict};
+  };
+  const Comparison same = compare({system("A", 1, counted), system("B", 0.5, counted)}, {});
+  EXPECT_EQ(of_target(same), (std::vector{Claim::better, Claim::better}));
+  EXPECT_EQ(difference(same, "seeds_differ"), nullptr);
+  const Comparison c = compare({system("A", 1, counted), system("B", 0.5, chosen)}, {});
+  EXPECT_EQ(of_target(c), (std::vector{Claim::not_comparable, Claim::not_comparable}));
+  EXPECT_EQ(ratio(c).verdict, Claim::better) << "throughput";
+  ASSERT_NE(difference(c, "seeds_differ"), nullptr);
+  EXPECT_TRUE(difference(c, "seeds_differ")->blocking);
+  EXPECT_EQ(difference(c, "seeds_differ")->reference_value, "1 to 5");
+  EXPECT_EQ(difference(c, "seeds_differ")->system_value, "79, 86, 93, 100, 107");
+  EXPECT_NE(ratio(c, 1, "time-to-target").reason.find("seeds_differ: 79, 86, 93, 100, 107 in B, 1 to 5 in A"),
+            std::string::npos)
+      << ratio(c, 1, "time-to-target").reason;
+  // More runs of one side with the same seeds are alike, more of lucky ones are not.
+  EXPECT_EQ(of_target(compare({system("A", 1, {1, 1, 1}), system("B", 0.5, counted)}, {}))[0], Claim::better);
+  EXPECT_EQ(of_target(compare({system("A", 1, {1, 2, 3}), system("B", 0.5, {3, 1, 2})}, {}))[0], Claim::better);
+  EXPECT_EQ(of_target(compare({system("A", 1, {1, 1, 7}), system("B", 0.5, {1, 7, 7})}, {}))[0], Claim::not_comparable);
+}
+
 TEST(Matching, IsByWorkloadAndNotByName) {
   const Comparison c = of_single(made_record("one/name", slow), made_record("another/name", fast));
   EXPECT_EQ(c.workloads.at(0).id, "one/name");

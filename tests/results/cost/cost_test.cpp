@@ -47,6 +47,17 @@ const CostFigure& figure(const RecordCost& record, CostPer per) {
   if (found == record.figures.end()) throw std::runtime_error(std::string("no ") + to_string(per));
   return *found;
 }
+/// Nobody had trained the task: each view of the cost of a model says so.
+TEST(Cost, OfAModelToAnExtrapolatedTargetSaysSo) {
+  Report report = made_report({made_target_record(id, hundred, 1000)});
+  EXPECT_EQ(cost_of(report, "EUR", bought()).records.at(0).target_note, "");
+  report.records[0].target->extrapolated_from = "runs of gpt2-tiny";
+  const CostReport costs = cost_of(report, "EUR", bought());
+  const std::string said = "steps extrapolated from runs of gpt2-tiny, not trained before";
+  EXPECT_EQ(costs.records.at(0).target_note, said);
+  EXPECT_NE(cost_text(costs, {.width = 200}).find(said), std::string::npos);
+}
+
 TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
   EXPECT_DOUBLE_EQ(hour_price(bought(), 1), 7.5);
   EXPECT_DOUBLE_EQ(hour_price(bought(), 3), 22.5);

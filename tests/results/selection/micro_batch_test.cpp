@@ -98,6 +98,32 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
   EXPECT_EQ(codes_of(planned), Codes{"plan_differs"});
 }
 
+/// 40 samples/s at the chosen size, and 41.9 in the trials: the same steps.
+TEST(MicroBatchSearch, ASpeedFarFromTheMeasuredOneIsFound) {
+  using Codes = std::vector<std::string>;
+  const auto found = [](double factor, bool is_set = false) {
+    Report report = automatic_report();
+    for (MicroBatchTrial& trial : report.records[0].micro_batch_search->trials) *trial.samples_per_s *= factor;
+    if (is_set) report.records[0].setting["gpu_clock_mhz"].requested = SetPoint(600);
+    const Validation all = validate_report(to_json(report));
+    std::pair<Codes, Codes> codes;
+    for (const Fault& fault : all.violations)
+      if (fault.code.starts_with("search_speed")) codes.first.push_back(fault.code + " " + fault.where);
+    for (const Fault& note : all.warnings)
+      if (note.code.starts_with("search_speed")) codes.second.push_back(note.code);
+    return codes;
+  };
+  const std::string place = "search_speed_differs /records/0/micro_batch_search/trials/3/samples_per_s";
+  for (const double good : {1.0, 2.0, 0.55}) EXPECT_EQ(found(good), (std::pair<Codes, Codes>())) << good;
+  for (const double far : {2.2, 10.0, 0.5, 0.12}) {
+    EXPECT_EQ(found(far), std::pair(Codes{}, Codes{"search_speed_far"})) << far;
+    EXPECT_EQ(found(far, true), (std::pair<Codes, Codes>())) << "a set point slows the trials alone";
+  }
+  for (const double forged : {11.0, 1e6, 0.1, 1e-6})
+    for (const bool is_set : {false, true})
+      EXPECT_EQ(found(forged, is_set), std::pair(Codes{place}, Codes{})) << forged;
+}
+
 TEST(MicroBatchSearch, ASizeThatNoLaunchDeclaresIsFound) {
   const auto found = [](std::vector<std::string> argv) {
     Report report = automatic_report();

@@ -114,6 +114,8 @@ TEST(Tables, ATaskThatNobodyHadTrainedIsMarked) {
   EXPECT_EQ(read.records[0].target->extrapolated_from, "runs of gpt2-tiny");
   EXPECT_NE(show_report(read, {false, 200}).find("extrapolated from runs of gpt2-tiny, not trained before"),
             std::string::npos);
+  summarise(report.records[0]);  // its flag is in every table
+  EXPECT_NE(summary_table(report, {.width = 200}).find("nobody had trained this task"), std::string::npos);
 }
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
 TEST(Tables, ShowEnergy80Ascii) {

