@@ -68,13 +68,20 @@ TEST(SuitePoints, OtherPointsThanTheSuitesAreAFault) {
   EXPECT_NE(fewer.fault.find("and lacks the point "), std::string::npos) << fewer.fault;
 }
 
-TEST(SuitePoints, AnotherVersionsSuiteIsNoted) {
-  const Found found = found_in("procurement", "cpu", [](results::Report& r) {
-    r.program.version = "0.0.9";
+TEST(SuitePoints, ThoseOfAnotherBuildAreNotedIfTheyDiffer) {
+  const Found same = found_in("procurement", "cpu", [](results::Report& r) { r.program.version = "0.0.9"; });
+  EXPECT_EQ(same.fault + same.note, "");
+  const auto other = [](results::Report& r) {
     replace(r.plan.canonical_json, R"("id":"gpt2-124m)", R"("id":"gpt2-x)");
-  });
-  EXPECT_EQ(found.fault, "");
-  EXPECT_EQ(found.note, "suite_not_checked");
+  };
+  const Found version =
+      found_in("procurement", "cpu", [&](results::Report& r) { r.program.version = "0.0.9", other(r); });
+  EXPECT_EQ(version.fault, "");
+  EXPECT_EQ(version.note, "suite_differs");
+  const Found commit =
+      found_in("procurement", "cpu", [&](results::Report& r) { r.program.git_commit = "0", other(r); });
+  EXPECT_EQ(commit.fault, "");
+  EXPECT_EQ(commit.note, "suite_differs");
   const Found kit = found_in("procurement", "cpu", [](results::Report& r) {
     r.plan.kit = results::KitInfo{"Tender 7", std::string(64, 'a')};
     replace(r.plan.canonical_json, R"("id":"gpt2-124m)", R"("id":"gpt2-x)");
