@@ -25,10 +25,17 @@ using text::count;
 // where the step time is soon flat (results/analysis/statistics.hpp: half of it is looked at); it may take a whole one.
 constexpr double set_up_seconds = 1, warm_up_share = 0.6;
 
+/// "about 475 steps, at most 1800", "at most 1800 steps", "20 steps"
+std::string steps_words(const std::optional<double>& likely, double most) {
+  if (!likely) return fmt::format("at most {:.0f} steps", most);
+  return *likely == most ? fmt::format("{:.0f} steps", most)
+                         : fmt::format("about {:.0f} steps, at most {:.0f}", *likely, most);
+}
+
+/// The steps where the time is not known.
 std::string time_of(const PointForecast& point) {
   if (!point.obstacle.empty()) return "-";
-  if (!point.seconds && point.likely_steps) return fmt::format("? ({:.0f} steps)", *point.likely_steps);
-  if (!point.seconds) return fmt::format("? (<= {:.0f} steps)", point.most_steps.value_or(0));
+  if (!point.seconds) return steps_words(point.likely_steps, point.most_steps.value_or(0));
   const std::string most = (point.is_most ? "<= " : "") + text::duration(*point.seconds);
   return point.likely_seconds ? fmt::format("{} ({})", text::duration(*point.likely_seconds), most) : most;
 }
@@ -74,9 +81,7 @@ std::string steps_of_unknown(const Forecast& forecast) {
     likely += point.likely_steps.value_or(0);
     is_likely = is_likely && point.likely_steps;
   }
-  if (!is_likely) return fmt::format("at most {:.0f} steps", most);
-  return likely == most ? fmt::format("{:.0f} steps", most)
-                        : fmt::format("about {:.0f} steps, at most {:.0f}", likely, most);
+  return steps_words(is_likely ? std::optional(likely) : std::nullopt, most);
 }
 
 /// The points that cannot run, by why, each in the order of the plan.
@@ -153,12 +158,20 @@ std::string memory_line(const RunPlan& plan, const Forecast& forecast) {
   return line;
 }
 
+/// Why the time of some points is not known, and what tells it; empty if all are known.
+std::string why_unknown(const RunPlan& plan, const Forecast& forecast) {
+  if (forecast.unknown() == 0) return {};
+  return std::ranges::any_of(plan.points, [&](const Point& point) { return is_open(point, plan); })
+             ? "it depends on the micro-batch, which is found at run time"
+             : forecast.time_reason;
+}
+
 std::string time_line(const RunPlan& plan, const Forecast& forecast) {
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
   const std::string nodes = count(forecast.nodes, "node");
   const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
-  const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
+  const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least " : "about ";
   std::string time;
   if (forecast.runs() > forecast.unknown())
     time = likely
@@ -168,11 +181,18 @@ std::string time_line(const RunPlan& plan, const Forecast& forecast) {
                : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
     time += fmt::format("{}{} of unknown duration ({}): {}", time.empty() ? "" : "; and ",
-                        count(forecast.unknown(), "point"), steps_of_unknown(forecast),
-                        std::ranges::any_of(plan.points, [&](const Point& point) { return is_open(point, plan); })
-                            ? "it depends on the micro-batch, which is found at run time"
-                            : "trainwatt-train --dry-run measures it");
+                        count(forecast.unknown(), "point"), steps_of_unknown(forecast), why_unknown(plan, forecast));
   return time.empty() ? "none: no point can run" : time;
+}
+
+/// Of how many seeds the steps in the place of a time are; empty where none are of several.
+std::string seeds_line(const RunPlan& plan, const Forecast& forecast) {
+  std::set<std::size_t> numbers;
+  for (std::size_t i = 0; i < plan.points.size(); ++i)
+    if (plan.points[i].task && forecast.points[i].obstacle.empty() && !forecast.points[i].seconds)
+      numbers.insert(plan.points[i].seeds.size());
+  if (numbers.empty() || *numbers.rbegin() < 2) return {};
+  return numbers.size() > 1 ? "sum over the seeds of a point" : fmt::format("sum over {} seeds", *numbers.begin());
 }
 
 std::string energy_line(const Forecast& forecast) {
@@ -339,6 +359,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
          fmt::format("is likely to measure {} points, including two that are measured twice", *forecast.likely_looks));
   if (plan.runs() > 1)
     line("runs", fmt::format("the plan asks for {} launches; time and energy are those of one", plan.runs()));
+  if (const std::string seeds = seeds_line(plan, forecast); !seeds.empty()) line("steps", seeds);
   line("time", time_line(plan, forecast));
   if (const std::string memory = memory_line(plan, forecast); !memory.empty()) line("memory", memory);
   line("energy", energy_line(forecast));
@@ -384,6 +405,7 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   json["seconds"] = number(all), json["node_hours"] = node_hours(all);
   json["seconds_likely"] = number(likely), json["node_hours_likely"] = node_hours(likely);
   json["points_of_unknown_time"] = forecast.unknown();
+  json["time_reason"] = why_unknown(plan, forecast);
   json["likely_looks"] = number(forecast.likely_looks);
   json["search_obstacle"] = forecast.search_obstacle;
   json["energy_likely_at_most_j"] = joules(likely), json["energy_at_most_j"] = joules(all);

@@ -37,7 +37,8 @@ struct PointForecast {
 struct Forecast {
   std::vector<PointForecast> points;  ///< in the order of the plan
   int nodes = 1;
-  std::optional<double> node_memory_bytes;           ///< nullopt: not known, or the memory of GPUs counts
+  std::string time_reason;                  ///< why whoever made it does not know the time of a step, and what tells it
+  std::optional<double> node_memory_bytes;  ///< nullopt: not known, or the memory of GPUs counts
   std::map<std::string, double> maximum_power_w;     ///< of one node's counted meters, by scope; empty: no meter
   std::map<std::string, std::string> power_unknown;  ///< of these scopes a meter, here named, states no greatest power
   std::string power_reason;                          ///< why there is none

@@ -89,6 +89,9 @@ int plan(const PlanCommand& command) {
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;
   made.power_reason = fmt::format("{} has no readable energy meter; trainwatt probe shows why", node.host);
+  made.time_reason =
+      "only the device shows how long a step takes, and this program does not use it; within the job, trainwatt-train "
+      "--dry-run with the same options measures it";
   made.search_obstacle = search_obstacle(plan, made);
   fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, terminal_style().width));
   return 0;

@@ -76,6 +76,9 @@ void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const 
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;
   made.power_reason = node.host + " has no readable energy meter; trainwatt probe shows why";
+  made.time_reason =
+      "none of their steps were timed: they take fewer ranks than this launch (launch --dry-run with as many), or "
+      "their first steps failed";
   made.search_obstacle = search_obstacle(plan, made);
   const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO).value_or(100));
   std::printf("%s", forecast_text(plan, made, width).c_str());

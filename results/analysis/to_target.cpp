@@ -80,6 +80,15 @@ double metric_of(const Target& target, const Evaluation& evaluation) {
   return evaluation.loss - target.floor;
 }
 
+const char* metric_words(TargetMetric metric) {
+  return metric == TargetMetric::error ? "held-out error" : "excess loss";
+}
+
+std::string progress_words(const Target& target, const Evaluation& evaluation) {
+  return fmt::format("step {}, {} {:#.3g} (target {:.4g})", evaluation.step, metric_words(target.metric),
+                     metric_of(target, evaluation), target.value);
+}
+
 bool reaches(const Target& target, const Evaluation& evaluation) {
   return metric_of(target, evaluation) <= target.value;
 }

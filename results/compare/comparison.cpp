@@ -425,7 +425,7 @@ class Comparer {
       Ratio& ratio = figure.overall[s];
       if (gap != figure.rows.end()) {
         ratio.verdict = gap->systems[s].ratio.verdict;
-        ratio.reason = out_.workloads[gap->workload].id + ": " + gap->systems[s].ratio.reason;
+        ratio.reason = reason_at(out_.workloads[gap->workload].id, out_.systems[s].name, gap->systems[s].ratio.reason);
         continue;
       }
       ranked.push_back(s);

@@ -394,10 +394,14 @@ std::vector<std::string> grounds(const Comparison& comparison) {
     if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " at " + price);
     if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));
   }
-  const std::string over =
-      comparison.workloads.size() > 1
-          ? fmt::format(", {} workloads; figures are their geometric means", comparison.workloads.size())
-          : "";
+  const bool has_figure = std::ranges::any_of(comparison.figures, [](const FigureComparison& figure) {
+    return std::ranges::any_of(figure.overall,
+                               [](const Ratio& ratio) { return ratio.value && ratio.verdict != Claim::reference; });
+  });
+  const std::string over = comparison.workloads.size() > 1
+                               ? fmt::format(", {} workloads{}", comparison.workloads.size(),
+                                             has_figure ? "; figures are their geometric means" : "")
+                               : "";
   lines.push_back(fmt::format("Runs: {}{}.",
                               is_same ? fmt::format("{} of each", comparison.systems[0].started_at.size())
                                       : fmt::format("{}", fmt::join(runs, ", ")),

@@ -25,6 +25,8 @@ struct RecordPair {
 /// nearest, so that what differs is named. None is taken twice, and none is guessed among several.
 std::vector<RecordPair> match_records(const std::vector<const Record*>& reference,
                                       const std::vector<const Record*>& system);
+/// Why a system lacks a figure of a workload, said away from both: "B has no point of gpt2-124m/…", "gpt2-124m/…: why".
+std::string reason_at(const std::string& workload, const std::string& system, const std::string& reason);
 
 /// Of no workload in particular; `system` is filled in by the caller.
 Difference made_difference(const std::string& what, const std::string& reference_value, const std::string& system_value,

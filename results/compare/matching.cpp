@@ -81,6 +81,11 @@ std::string what_differs(const Record& reference, const std::vector<const Record
 
 }  // namespace
 
+std::string reason_at(const std::string& workload, const std::string& system, const std::string& reason) {
+  if (!reason.starts_with(no_such_point)) return workload + ": " + reason;
+  return fmt::format("{} has no point of {}{}", system, workload, reason.substr(std::string(no_such_point).size()));
+}
+
 std::vector<RecordPair> match_records(const std::vector<const Record*>& reference,
                                       const std::vector<const Record*>& system) {
   std::vector<RecordPair> pairs;

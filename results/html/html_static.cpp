@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace tw::results::page {
 namespace {
 
@@ -25,6 +28,19 @@ std::string element(const std::string& tag, const std::string& classes, const st
 std::string words(const Words& value) {
   const std::string sign = value.text.empty() ? "" : sign_of(value.look);
   return (sign.empty() ? "" : "<span class=\"sign\" aria-hidden=\"true\">" + sign + "</span>") + for_text(value.text);
+}
+
+/// A tile's figure and unit as boxes, which stay whole where they fit: browsers break lines after the slash of a unit.
+std::string boxes(std::string text) {
+  constexpr std::string_view no_break = "\u00a0";
+  for (std::size_t at = 0; (at = text.find(no_break, at)) != std::string::npos;) text.replace(at, no_break.size(), " ");
+  std::string out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    out += (at > 0 ? " " : "") + element("span", "word", for_text(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return out;
 }
 
 std::string with_more(const char* tag, const Words& value) {
@@ -100,7 +116,7 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
     cards += element("div", "card",
-                     element("dt", "", for_text(card.label)) + element("dd", "value", for_text(card.value)) +
+                     element("dt", "", for_text(card.label)) + element("dd", "value", boxes(card.value)) +
                          element("dd", "detail", for_text(card.detail)));
   for (const Words& line : page.caveats) caveats += with_more("li", line);
   for (const Table& one : page.main_tables) tables += table(one);

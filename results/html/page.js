@@ -43,6 +43,13 @@
     return element;
   }
 
+  // A tile's figure and unit stay whole where they fit: browsers break lines after the slash of a unit.
+  function boxes(said) {
+    const element = make("dd", { class: "value" });
+    said.split(/[ \u00a0]/).forEach((word, i) => element.append(i ? " " : "", make("span", { class: "word" }, word)));
+    return element;
+  }
+
   // Words with their sign, so that colour is never all that says it; the whole of a short name, and what is behind a sentence.
   function words(tag, value, props) {
     const { text: said, look, tip, more } = typeof value === "string" ? { text: value, look: "" } : value;
@@ -180,7 +187,7 @@
     for (const line of data.caveats) caveats.append(words("li", line));
     const cards = make("dl", { class: "cards" });
     for (const card of data.cards)
-      cards.append(make("div", { class: "card" }, text(make("dt"), card.label), text(make("dd", { class: "value" }), card.value), text(make("dd", { class: "detail" }), card.detail)));
+      cards.append(make("div", { class: "card" }, text(make("dt"), card.label), boxes(card.value), text(make("dd", { class: "detail" }), card.detail)));
     const machines = data.machines.length ? make("ul", { class: "machines" }, ...data.machines.map(one => make("li", {}, one))) : null;
     const overview = data.overview ? make("div", { class: "overview" }, tableBlock(data.overview)) : null;
     // Of a comparison the answer comes first, before what the machines are.

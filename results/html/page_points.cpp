@@ -198,9 +198,24 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
   return section;
 }
 
+namespace {
+
+constexpr const char* whisker = "; the whisker is its 95 % interval over trials.";
+
+/// Whether a speed has one: less than 3 trials give none.
+bool has_interval(const std::vector<HtmlSystem>& systems) {
+  return std::ranges::any_of(systems, [](const HtmlSystem& system) {
+    return std::ranges::any_of(system.report.records, [](const Record& record) {
+      return record.summary.samples_per_s && record.summary.samples_per_s->low;
+    });
+  });
+}
+
+}  // namespace
+
 Section speed_section(const std::vector<HtmlSystem>& systems) {
   Section section{"speed", "Throughput",
-                  "A bar for each point, the fastest first; the whisker is its 95 % interval over trials."};
+                  std::string("A bar for each point, the fastest first") + (has_interval(systems) ? whisker : ".")};
   for (const Group& group : workloads(systems))
     section.blocks.emplace_back(
         bars(systems, group, group.name, "samples/s", true, [](const Record& r) { return r.summary.samples_per_s; }));

@@ -372,7 +372,8 @@ constexpr std::size_t most_keys = std::size_t{1} << 16;    // of one object
 /// Builds the tree of a text, up to the first fault.
 class Builder : public Tree::json_sax_t {
  public:
-  Builder(Tree& tree, std::size_t size) : tree_(tree), size_(size) {}
+  Builder(Tree& tree, const std::string& text)
+      : tree_(tree), size_(text.size()), is_blank_(text.find_first_not_of(" \t\r\n") == std::string::npos) {}
   std::string fault;
 
   bool null() override { return add(nullptr); }
@@ -403,9 +404,10 @@ class Builder : public Tree::json_sax_t {
     const auto at = what.find(" at ");
     const bool is_too_large = dynamic_cast<const Tree::out_of_range*>(&error) != nullptr;
     if (position > size_ && !is_too_large) {  // it asked for more
-      fault = size_ == 0 ? "the file is empty"
-                         : "the text is cut off after " + std::to_string(size_) +
-                               " bytes, probably because a copy was interrupted";
+      fault = size_ == 0  ? "the file is empty"
+              : is_blank_ ? "the file has only blanks"
+                          : "the text is cut off after " + std::to_string(size_) +
+                                " bytes, probably because a copy was interrupted";
       return false;
     }
     fault = is_too_large              ? "byte " + std::to_string(position) + ": number " + token + " is out of range"
@@ -441,10 +443,18 @@ class Builder : public Tree::json_sax_t {
   }
   Tree& tree_;
   std::size_t size_;  ///< of the text
+  bool is_blank_;
   std::size_t values_ = 0;
   std::vector<Tree*> open_;  ///< the objects and arrays around; each is the last value of the one above it
   Tree* of_key_ = nullptr;
 };
+
+/// By its byte order mark; without one JSON begins with two ASCII characters, of which each has a NUL beside it.
+bool is_utf16(const std::string& text) {
+  const auto is_nul = [&](std::size_t i) { return text[i] == '\0'; };
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+         (text.size() >= 4 && is_nul(0) != is_nul(1) && is_nul(0) == is_nul(2) && is_nul(1) == is_nul(3));
+}
 
 Tree parse(const std::string& text) {
   Tree tree;
@@ -487,9 +497,10 @@ T versioned(const Tree& tree, const std::string& what, UnknownNames unknown) {
 }  // namespace
 
 std::string parse_json(const std::string& text, nlohmann::json& tree, bool comments) {
+  if (is_utf16(text)) return "the file is UTF-16: save it as UTF-8";
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos)  // where the library would end the text
     return "byte " + std::to_string(nul + 1) + ": control character NUL";
-  Builder builder(tree, text.size());
+  Builder builder(tree, text);
   Tree::sax_parse(text, &builder, Tree::input_format_t::json, true, comments);
   return builder.fault;
 }

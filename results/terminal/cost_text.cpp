@@ -40,9 +40,10 @@ std::string price_inputs(const CostReport& report, const TableStyle& style) {
 std::string cost_text(const CostReport& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out = paint.bold("Inputs") + "\n" + price_inputs(report, style);
+  const std::size_t label_width = columns(words::per(CostPer::million_samples));  // the longest
   const auto line = [&](const std::string& label, const std::string& text, bool is_doubtful = false) {
-    const std::string wrapped = beside(text, style.width, 21);
-    out += "  " + pad_right(label, 19) + (is_doubtful ? paint.yellow(wrapped) : wrapped) + "\n";
+    const std::string wrapped = beside(text, style.width, label_width + 4);
+    out += "  " + pad_right(label, label_width) + "  " + (is_doubtful ? paint.yellow(wrapped) : wrapped) + "\n";
   };
   for (const RecordCost& r : report.records) {
     out += "\n" + paint.bold(r.id) + "\n";

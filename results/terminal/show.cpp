@@ -93,7 +93,8 @@ class Shower {
     line("command", join_said(c.argv, " "));
     line("launcher", c.launcher);
     std::vector<std::string> versions, variables;
-    for (const auto& [name, version] : c.versions) versions.push_back(name + " " + version);
+    for (const auto& [name, version] : c.versions)  // a library's begins with its name
+      versions.push_back(version.starts_with(name + " ") ? version : name + " " + version);
     for (const auto& [name, value] : c.environment) variables.push_back(name + "=" + value);
     line("versions", join_said(versions, ", "));
     line("environment", join_said(variables, " "));
@@ -299,8 +300,7 @@ class Shower {
   void target(const Record& r) {
     if (!r.target) return;
     const Target& t = *r.target;
-    line("target", t.task + ": " + (t.metric == TargetMetric::error ? "held-out error" : "excess loss") + " ≤ " +
-                       fmt::format("{:.4g}", t.value) +
+    line("target", t.task + ": " + metric_words(t.metric) + " ≤ " + fmt::format("{:.4g}", t.value) +
                        (t.metric == TargetMetric::error
                             ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
                             : " nats over a floor of " + significant(t.floor, 4)) +

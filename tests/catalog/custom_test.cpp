@@ -219,6 +219,12 @@ TEST(LayersFile, SuggestsTheNearestWord) {
   EXPECT_NE(said.find("did you mean 'convolution'?"), std::string::npos) << said;
   fault(images({layer(R"({"layer": "linear", "chanels": 3})"), loss}), &said);
   EXPECT_NE(said.find("did you mean 'channels'?"), std::string::npos) << said;
+  Json file = images({flatten, loss});
+  file["layres"] = 1;
+  fault(file, &said);
+  EXPECT_NE(said.find("unknown key 'layres' in the file: did you mean 'layers'?"), std::string::npos) << said;
+  fault(images({flatten, layer(R"({"layer": "loss", "per": "pixel"})")}), &said);
+  EXPECT_EQ(said, "/layers/1/per: must be \"sample\" or \"position\", not \"pixel\"");
   fault(images({layer(R"({"layer": "activation", "function": "rleu"})"), loss}), &said);
   EXPECT_NE(said.find("did you mean 'relu'?"), std::string::npos) << said;
   fault(images({layer(R"({"layer": "flatten", "name": "flat"})"),

@@ -111,7 +111,7 @@ class Custom(Case):
                 for process in (self.train(file, self.folder / "none", "--steps", 1), tool("models", "--layers-file", file)):
                     self.assert_ran(process, 2)
                     self.assertEqual(said_codes(process.stderr), [code], process.stderr)
-                    self.assertIn(pointer + ": " if pointer else str(file), process.stderr)
+                    self.assertIn(f"--layers-file {file}: " + (pointer + ": " if pointer else ""), process.stderr)
         report = self.write('{"schema_version": "1.0"}', "report.json")
         self.assertEqual(said_codes(tool("models", "--layers-file", report).stderr), ["wrong-file"])
         self.assertEqual(said_codes(run("--model", "custom", "--out", self.folder / "none").stderr), ["option-needs"])

@@ -87,8 +87,19 @@ class Plan(Case):
         self.assert_ran(process)
         time = next(line for line in process.stdout.splitlines() if line.startswith("  time "))
         self.assertRegex(time, r"about .*node-hours on 1 node; at most ")
-        planned = tool("plan", "--model", "gpt2-tiny", "--target", "default").stdout
-        self.assertIn("about 2833 steps, at most 10000", re.sub(r"\s+", " ", planned), "5 seeds")
+        planned = re.sub(r"\s+", " ", tool("plan", "--model", "gpt2-tiny", "--target", "default").stdout)
+        self.assertIn("about 2833 steps, at most 10000", planned, "5 seeds")
+        self.assertIn("trainwatt-train --dry-run with the same options measures it", planned)
+
+    def test_why_a_time_is_not_known_is_said(self):
+        options = ["--model", "gpt2-tiny", "--ranks", "1,2", "--steps", 2, "--warmup", 1]
+        planned = json.loads(tool("plan", *options, "--json").stdout)
+        self.assertEqual((planned["points_of_unknown_time"], planned["seconds"]), (2, None))
+        self.assertIn("only the device shows how long a step takes", planned["time_reason"])
+        process = run(*options, "--threads", 1, "--dry-run", ranks=2)
+        self.assert_ran(process)
+        self.assertRegex(re.sub(r"\s+", " ", process.stdout), r"; and 1 point of unknown duration .*: none of their steps were timed: "
+                         "they take fewer ranks than this launch")
 
     def test_tables_are_as_wide_as_the_terminal(self):
         self.assert_ran(run("--model", "gpt2-tiny", "--seq-len", 16, "--accumulate", "1,2", "--threads", 1, "--steps", 2,

@@ -136,7 +136,7 @@ std::string read_config_text(const std::string& path) {
   Json json = Json::parse(text, nullptr, true, true);
   const auto layers = json.is_object() ? json.find("layers_file") : json.end();
   if (layers == json.end() || !layers->is_string()) return text;
-  *layers = Json::parse(read_layers_file(layers->get<std::string>()));
+  *layers = Json::parse(read_layers_file(layers->get<std::string>(), path));
   return json.dump();
 }
 

@@ -14,14 +14,26 @@
 
 namespace tw::bench {
 
-std::string read_layers_file(const std::string& path) {
-  const std::string text = read_input("--layers-file", path, {InputKind::layers});
+std::string read_layers_file(const std::string& path, const std::string& config) {
+  const std::string option = config.empty() ? "--layers-file" : config + ": /layers_file";
+  const std::string text = read_input(option, path, {InputKind::layers});
+  const auto fail = [&](const std::string& code, const std::string& what) {
+    throw UsageError(code, fmt::format("{} {}: {}", option, path, what));
+  };
   if (const std::string fault = results::json_fault(text); !fault.empty())
-    throw UsageError("layers-json", fmt::format("--layers-file {}: not JSON: {}", path, fault));
+    fail("layers-json", fmt::format("not JSON: {}{}", fault,
+                                    results::json_fault(text, true).empty()
+                                        ? "; a file of layers has no // comments: use the key \"comment\""
+                                        : ""));
   const auto json = nlohmann::json::parse(text);
-  if (!json.is_object())
-    throw UsageError("layers-json", fmt::format("--layers-file {}: must be a JSON object with the layers", path));
-  return json.dump();
+  if (!json.is_object()) fail("layers-json", "must be a JSON object with the layers");
+  std::string layers = json.dump();
+  try {  // here, where the file has a name; all described models read the same layers
+    models::described_network(models::described_models().front(), layers);
+  } catch (const models::LayersFault& fault) {
+    fail(fault.code(), results::text::printable(fault.what()));
+  }
+  return layers;
 }
 
 models::NetworkDescription network_of_layers(const std::string& model, const std::string& layers) {

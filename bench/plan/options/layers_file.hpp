@@ -7,8 +7,9 @@
 
 namespace tw::bench {
 
-/// The content of a file of layers as JSON with sorted keys and without spaces. Throws UsageError.
-std::string read_layers_file(const std::string& path);
+/// The content of a file of layers as JSON with sorted keys and without spaces. Throws UsageError, which names the file
+/// and the config that names it (empty: the command line), if it describes no network (layers-…) or cannot be read.
+std::string read_layers_file(const std::string& path, const std::string& config = "");
 
 /// The network `model` that the content of a file of layers describes. Its name ends with the beginning of the
 /// content's SHA-256, so that two networks have two names: "custom-unet-3fa9c1d2e0b1". Throws UsageError with the

@@ -187,7 +187,7 @@ Samples PointRun::to_target(const results::Target& target, results::TargetRun& r
       run.evaluation_s += now.time_s - before;
       const double metric = results::metric_of(target, now);
       ended = !std::isfinite(metric) || results::reaches(target, now) || done == target.most_steps;
-      context_.progress.stage(fmt::format("seed {}: step {}, {:.4g} of {:.4g}", run.seed, done, metric, target.value));
+      context_.progress.stage(fmt::format("seed {}: {}", run.seed, results::progress_words(target, now)));
     }
   });
 }

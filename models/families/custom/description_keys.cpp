@@ -46,11 +46,22 @@ std::string shown(double value) {
 }
 
 [[noreturn]] void unknown(const char* code, const std::string& pointer, const std::string& what,
-                          const std::string& given, const std::vector<std::string>& known) {
+                          const std::string& given, const std::vector<std::string>& known,
+                          const std::string& where = "") {
   const std::string close = nearest(given, known);
   throw LayersFault(code, pointer,
-                    what + " '" + cut_word(given) + "'" +
+                    what + " '" + cut_word(given) + "'" + where +
                         (close.empty() ? " (known: " + joined(known) + ")" : ": did you mean '" + close + "'?"));
+}
+
+[[noreturn]] void wrong_word(const std::string& pointer, const std::string& given,
+                             const std::vector<std::string>& known) {
+  std::string text = "must be ";
+  for (std::size_t i = 0; i < known.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + ("\"" + known[i] + "\"");
+  text += ", not \"" + cut_word(given) + "\"";
+  const std::string close = nearest(given, known);
+  throw LayersFault("layers-value", pointer, close.empty() ? text : text + ": did you mean '" + close + "'?");
 }
 
 /// As a JSON pointer has it.
@@ -100,8 +111,7 @@ void check_value(const Json& value, const Key& key, const std::string& pointer) 
     case Type::word: {
       need(value.is_string(), key.words.empty() ? "a text" : ("one of " + joined(key.words)).c_str());
       const std::string text = value.get<std::string>();
-      if (!key.words.empty() && std::ranges::count(key.words, text) == 0)
-        unknown("layers-value", pointer, "unknown " + key.name, text, key.words);
+      if (!key.words.empty() && std::ranges::count(key.words, text) == 0) wrong_word(pointer, text, key.words);
       return;
     }
     case Type::object:  // its reader says what is wrong
@@ -210,7 +220,7 @@ Values::Values(const Json& object, std::string pointer, const std::vector<Key>& 
   for (const auto& [name, value] : object.items()) {
     const auto key = std::ranges::find(keys, name, &Key::name);
     if (key == keys.end())
-      unknown("layers-unknown-key", pointer + "/" + escaped(cut_word(name)), "unknown key of " + what, name, known);
+      unknown("layers-unknown-key", pointer + "/" + escaped(cut_word(name)), "unknown key", name, known, " in " + what);
     check_value(value, *key, pointer + "/" + name);
   }
   for (const Key& key : keys)

@@ -132,7 +132,8 @@ TEST(Forecast, AWindowIsNotShorterThanItsStep) {
   EXPECT_EQ(forecast_text(plan, slow, 100).find("at least"), std::string::npos);
   const Forecast unknown = forecast(plan, 1, anywhere, nobody_knows);
   EXPECT_LE(unknown.seconds(), 3 * 2 + 2.5);
-  EXPECT_NE(forecast_text(plan, unknown, 100).find("at least about"), std::string::npos);
+  EXPECT_NE(forecast_text(plan, unknown, 100).find("  time    at least "), std::string::npos);
+  EXPECT_EQ(forecast_text(plan, unknown, 100).find("at least about"), std::string::npos);
 }
 
 RunPlan search_plan(const char* kind_values = "600:1980:15") {
@@ -191,11 +192,15 @@ TEST(Forecast, WhatCannotRunTakesNoTime) {
 
 TEST(Forecast, TargetsAreBoundsWhereAPaceIsKnownAndOpenWhereNot) {
   const RunPlan plan = plan_of_suite("convergence");
-  const Forecast open = forecast(plan, 1, anywhere, nobody_knows);
+  Forecast open = forecast(plan, 1, anywhere, nobody_knows);
+  open.time_reason = "no step was timed";
   EXPECT_EQ(open.unknown(), open.runs());
-  EXPECT_NE(forecast_text(plan, open, 100).find("--dry-run"), std::string::npos);
-  const Forecast known = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
+  EXPECT_NE(forecast_text(plan, open, 200).find("steps): no step was timed\n"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(forecast_json(plan, open))["time_reason"], "no step was timed");
+  Forecast known = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
+  known.time_reason = "no step was timed";
   EXPECT_EQ(known.unknown(), 0);
+  EXPECT_EQ(nlohmann::json::parse(forecast_json(plan, known))["time_reason"], "") << "the time of all is known";
   EXPECT_TRUE(known.is_most());
   EXPECT_NE(forecast_text(plan, known, 100).find("at most"), std::string::npos);
   double steps = 0;
@@ -231,7 +236,13 @@ TEST(Forecast, TargetsAreReachedWhereTheReferenceCurvesDo) {
   EXPECT_NE(forecast_text(plan, open, 400).find("2 points of unknown duration (about 3400 steps, at most 12000)"),
             std::string::npos)
       << forecast_text(plan, open, 400);
+  EXPECT_NE(forecast_text(plan, open, 400).find("  about 1700 steps, at most 6000\n"), std::string::npos)
+      << "of a point";
+  EXPECT_NE(forecast_text(plan, open, 400).find("\n  steps   sum over 3 seeds\n"), std::string::npos);
+  EXPECT_EQ(text.find("\n  steps "), std::string::npos) << "of no point steps are shown: the times are known";
   for (Point& point : plan.points) point.task->target = 0.001;  // under what the curves were trained to
+  EXPECT_NE(forecast_text(plan, forecast(plan, 1, anywhere, nobody_knows), 400).find("  at most 6000 steps\n"),
+            std::string::npos);
   const Forecast without = forecast(plan, 1, anywhere, pace);
   EXPECT_FALSE(without.likely_seconds());
   EXPECT_NE(forecast_text(plan, without, 400).find("at most "), std::string::npos);

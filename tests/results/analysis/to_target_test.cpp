@@ -23,6 +23,14 @@ using testing::sample_target_report;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
+TEST(Progress, SaysTheFigureOfTheTask) {
+  Target target;
+  target.metric = TargetMetric::error, target.value = 0.1;
+  EXPECT_EQ(progress_words(target, {30, 1, 0.5, 0.17031}), "step 30, held-out error 0.170 (target 0.1)");
+  target.metric = TargetMetric::excess_loss, target.value = 0.25, target.floor = 1;
+  EXPECT_EQ(progress_words(target, {40, 1, 1.5, std::nullopt}), "step 40, excess loss 0.500 (target 0.25)");
+}
+
 TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
   Target target;
   target.metric = TargetMetric::excess_loss, target.value = 0.5, target.floor = 1;

@@ -310,6 +310,15 @@ TEST(Overall, APointThatFailsTakesTheMeanAwayAndOneThatIsUnsupportedDoesNot) {
   EXPECT_EQ(figure(without).rows[1].weight, 0) << "of all systems";
   const Comparison missing = compare({a, several("B", {made_record(id, fast)})}, {});
   EXPECT_FALSE(figure(missing).overall[1].value) << "and so for one that was left out";
+  const std::string reason = figure(missing).overall[1].reason;
+  EXPECT_EQ(reason.find("B has no point of two"), 0u) << reason;
+  EXPECT_EQ(reason.find("this workload"), std::string::npos) << reason;
+  const auto says_means = [](const Comparison& c) {
+    return words::grounds(c).at(0).find("2 workloads; figures are their geometric means") != std::string::npos;
+  };
+  EXPECT_TRUE(says_means(without));
+  EXPECT_FALSE(says_means(missing)) << "none follows";
+  EXPECT_NE(words::grounds(missing).at(0).find("2 workloads."), std::string::npos);
 }
 
 TEST(Ranking, SystemsThatNoIntervalTellsApartShareARank) {

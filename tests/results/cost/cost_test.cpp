@@ -247,6 +247,8 @@ TEST(Cost, SensitivityIsOfTheCostAsGivenAndSaysWhatGoesOneWayOnly) {
   const std::string text = cost_text(costs, {false, 160});
   EXPECT_NE(text.find("rent per month"), std::string::npos) << text;
   EXPECT_EQ(text.find("rent_per_month"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  per hour             "), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  per million samples  "), std::string::npos) << text;
   EXPECT_NE(text.find("+25.0 %, -16.7 %"), std::string::npos) << text;
 }
 

@@ -192,6 +192,10 @@ TEST(Page, BarsAreSortedByValueAndWhatDidNotRunIsLast) {
   const std::vector<double> joules = lengths(charts(section(built(report), "energy")).at(0));
   ASSERT_EQ(joules.size(), 4u);
   EXPECT_TRUE(joules[0] < joules[1] && joules[1] < joules[2]) << "the least first";
+  EXPECT_NE(section(built(report), "speed").lead.find("whisker"), std::string::npos);
+  for (Record& record : report.records)
+    if (record.summary.samples_per_s) record.summary.samples_per_s->low = record.summary.samples_per_s->high = {};
+  EXPECT_EQ(section(built(report), "speed").lead, "A bar for each point, the fastest first.") << "below 3 trials";
 }
 
 TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
@@ -435,6 +439,9 @@ TEST(Html, TheAnswerAndTheMainTableNeedNoScript) {
     EXPECT_NE(part.find("class=\"answer\""), std::string::npos);
     EXPECT_NE(part.find("class=\"cards\""), std::string::npos);
     EXPECT_NE(part.find("41.9\u00a0samples/s"), std::string::npos);
+    EXPECT_NE(
+        part.find("<dd class=\"value\"><span class=\"word\">41.9</span> <span class=\"word\">samples/s</span></dd>"),
+        std::string::npos);
   }
   EXPECT_EQ(page::for_text("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
 }

@@ -157,6 +157,17 @@ TEST(ReportJson, FaultsAreInPlainWords) {
         << json_fault(cut);
   for (const char* whole : {"{\"a\" 1}", "[1,]", "[1}"})
     EXPECT_EQ(json_fault(whole).find("cut off"), std::string::npos) << whole;
+  EXPECT_EQ(json_fault(""), "the file is empty");
+  EXPECT_EQ(json_fault(" \r\n\t"), "the file has only blanks");
+  const auto wide = [](const std::string& text, bool little) {
+    std::string out;
+    for (const char c : text) out += little ? std::string{c, '\0'} : std::string{'\0', c};
+    return out;
+  };
+  for (const std::string& text :
+       {"\xff\xfe" + wide("{}", true), "\xfe\xff" + wide("{}", false), wide("{}", true), wide("{\"a\": 1}", false)})
+    EXPECT_EQ(json_fault(text), "the file is UTF-16: save it as UTF-8");
+  EXPECT_EQ(json_fault(std::string("{\0\"a\": 1}", 9)), "byte 2: control character NUL");
   EXPECT_EQ(json_fault("[1e999]"), "byte 6: number 1e999 is out of range");
   EXPECT_EQ(json_fault(std::string(64, '[') + std::string(64, ']')), "");
   EXPECT_EQ(json_fault(std::string(1 << 22, '[')), "more than 64 levels");

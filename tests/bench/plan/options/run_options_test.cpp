@@ -207,6 +207,41 @@ TEST(LayersFile, AConfigMayNameItByItsPath) {
   std::filesystem::remove(path);
 }
 
+TEST(LayersFile, FaultsNameTheFile) {
+  const std::filesystem::path folder = testing::TempDir();
+  const std::string file = (folder / "tw-layers-wrong.json").string(), config = (folder / "tw-layers-of.json").string();
+  std::ofstream(config) << R"({"model": "custom", "layers_file": ")" << file << R"("})";
+  const auto said = [&](const std::string& layers) {
+    std::ofstream(file) << layers;
+    std::string line, named;
+    try {
+      of_line({"--model", "custom", "--layers-file", file});
+    } catch (const UsageError& error) {
+      line = error.what();
+    }
+    try {
+      read_config("c", read_config_text(config));
+    } catch (const UsageError& error) {
+      named = error.what();
+    }
+    const std::size_t code = line.find("] --layers-file " + file + ": ");
+    EXPECT_NE(code, std::string::npos) << line;
+    const std::string what = line.substr(line.find(file + ": "));
+    EXPECT_EQ(named, line.substr(0, code + 2) + config + ": /layers_file " + what);
+    return line.substr(0, code + 2) + what.substr(file.size() + 2);
+  };
+  EXPECT_EQ(said(R"({"name": "a", "input": {"kind": "images", "size": 8, "channels": 3, "classes": 4},
+      "layers": [{"layer": "flatten", "name": "b"}, {"layer": "loss", "name": "b", "per": "sample"}]})"),
+            "[layers-name] /layers/1/name: 'b' is the name of /layers/0 already");
+  EXPECT_EQ(said("[]"), "[layers-json] must be a JSON object with the layers");
+  EXPECT_EQ(said(" \n"), "[layers-json] not JSON: the file has only blanks");
+  const std::string commented = said("// of the paper\n{\"name\": \"a\"}"), broken = said("{\"name\" \"a\"}");
+  EXPECT_TRUE(commented.ends_with("; a file of layers has no // comments: use the key \"comment\"")) << commented;
+  EXPECT_EQ(broken.find("comment"), std::string::npos) << broken;
+  std::filesystem::remove(file);
+  std::filesystem::remove(config);
+}
+
 TEST(LayersFile, FaultsHaveTheirCodeAndPointer) {
   const auto said = [](const std::string& layers) {
     try {
