@@ -6,7 +6,7 @@ from validation import figures, page, plan
 from validation.runner import Failed, LeftOut, Runner
 
 
-UNLISTED = "error[unknown-name]: unknown --on "  # as trainwatt models says it
+UNLISTED = "error[unknown-name]: --on "  # as trainwatt models says it
 
 
 def least_times(output):
