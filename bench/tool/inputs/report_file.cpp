@@ -186,7 +186,7 @@ void check_network(const results::Record& record, const std::string& layers, con
 /// Rates by a counting rule that this version does not know can be any: no command shows them or claims anything.
 void leave_out_flops(results::Record& record) {
   results::Summary& s = record.summary;
-  if (s.flops_rule.empty() || s.flops_rule == models::flops_rule()) return;
+  if (s.flops_rule.empty() || results::rule_of_flops.is(s.flops_rule)) return;
   const char* const reason = "flops_rule_unknown: FLOPs are counted by a rule that this version does not know";
   s.flops_per_s.reset(), s.of_ceiling.reset(), s.mfu.reset(), s.peak_flops_per_s.reset();
   s.of_ceiling_reason = s.mfu_reason = reason;
