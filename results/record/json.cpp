@@ -449,7 +449,7 @@ class Builder : public Tree::json_sax_t {
   Tree* of_key_ = nullptr;
 };
 
-/// By its byte order mark; without one JSON begins with two ASCII characters, of which each has a NUL beside it.
+/// By its byte order mark; without one JSON begins with two ASCII characters, each with a NUL beside it.
 bool is_utf16(const std::string& text) {
   const auto is_nul = [&](std::size_t i) { return text[i] == '\0'; };
   return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||

@@ -262,7 +262,7 @@ TEST_F(DnnPlans, BackwardInPartsGivesTheSame) {
     SCOPED_TRACE(parts);
     cudnn::state().proposals = {that_fits_in(parts)};
     compare(*device_, Op::attention_backward, grouped.dtype, both_ways(grouped, true));
-    // The last runs are those of the plan, of which each computes a part.
+    // The last runs are those of the plan; each computes a part.
     const std::vector<cudnn::Run>& runs = cudnn::state().runs;
     std::int64_t backwards = 0;
     while (runs[runs.size() - 1 - static_cast<std::size_t>(backwards)].operations == 23u) ++backwards;

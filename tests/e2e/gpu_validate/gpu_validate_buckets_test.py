@@ -46,7 +46,7 @@ class Buckets(Script):
         with unittest.mock.patch.object(module.plan, "BUCKETS", module.plan.BUCKETS._replace(seconds=support.HANG + 1)), \
                 self.assertRaisesRegex(module.LeftOut, "no time was left: call again with --only buckets --models gpt2-124m"):
             outcome("")
-        # GPUs of the driver, of which a process may see fewer.
+        # GPUs of the driver; a process may see fewer of them.
         (tools / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: A'; echo '  MIG 1g'; echo 'GPU 1: A'; echo 'GPU 2: A'\n")
         (tools / "nvidia-smi").chmod(0o755)
         for visible, gpus in ((None, 3), ("1,2", 2), ("0", 1), ("", 1)):
