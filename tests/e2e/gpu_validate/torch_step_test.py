@@ -34,7 +34,7 @@ class Peer:
 
 class TorchStep(unittest.TestCase):
     def lines(self, *args, peer=Peer):
-        """What it prints with these options, with modules that stand in for PyTorch."""
+        """The output for these options; modules stand in for PyTorch."""
         torch = unittest.mock.MagicMock(__version__="0.0")
         networks = types.SimpleNamespace(TRANSFORMERS={"gpt2-124m": 0}, IMAGES={"resnet-50": 0})
         stand_ins = {"torch": torch, "torch.nn": torch.nn, "torch.nn.attention": torch.nn.attention, "torch_networks": networks}
