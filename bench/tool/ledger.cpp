@@ -118,9 +118,13 @@ struct OperatorRow {
   }
 };
 
-/// Seconds of each operator in a step of the report's point with a profile of this very step. Throws UsageError.
-std::map<std::string, double> measured(const LedgerRequest& request, const std::string& precision,
-                                       const results::VendorPeak& device) {
+struct Measured {
+  std::map<std::string, double> seconds{};  ///< of each operator
+  bool is_direct = true;                    ///< false: an older report, which has the operators' shares only
+};
+
+/// The operators in a step of the report's point with a profile of this very step. Throws UsageError.
+Measured measured(const LedgerRequest& request, const std::string& precision, const results::VendorPeak& device) {
   const LoadedReport loaded = load_report(request.against);
   for (const results::DeviceEntry& entry : loaded.report.context.devices)
     if (entry.name != device.device)
@@ -137,9 +141,11 @@ std::map<std::string, double> measured(const LedgerRequest& request, const std::
       others.push_back(record.id + (is_it ? " (without a profile)" : ""));
       continue;
     }
-    std::map<std::string, double> seconds;
-    for (const auto& [op, share] : record.summary.op_share) seconds[op] = share * record.summary.step_time_s->value;
-    return seconds;
+    if (record.summary.op_seconds) return {*record.summary.op_seconds, true};
+    Measured by_share{.is_direct = false};
+    for (const auto& [op, share] : record.summary.op_share)
+      by_share.seconds[op] = share * record.summary.step_time_s->value;
+    return by_share;
   }
   throw UsageError(
       "no-match", fmt::format("--against {}: no point with a profile of {}, {}, {} x {} samples{}: it has {}",
@@ -154,6 +160,7 @@ struct Ledger {
   std::vector<models::LedgerRow> rows{};
   std::vector<Time> times{};  ///< of each row
   std::vector<OperatorRow> operators{};
+  Measured measured{};
   double flops = 0, bytes = 0, least_s = 0, samples = 0, memory_bytes = 0;
 };
 
@@ -171,8 +178,8 @@ Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name
     throw UsageError("bad-value", error.what());
   }
   ledger.samples = static_cast<double>(request.micro_batch) * static_cast<double>(request.accumulate);
-  std::map<std::string, double> seconds;
-  if (!request.against.empty()) seconds = measured(request, precision_name, device);
+  if (!request.against.empty()) ledger.measured = measured(request, precision_name, device);
+  const std::map<std::string, double>& seconds = ledger.measured.seconds;
   for (const models::LedgerRow& row : ledger.rows) {
     const Time time = ledger.times.emplace_back(time_of(row, precision, ledger.rates));
     const std::string name = models::to_string(row.op);
@@ -282,9 +289,14 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
                                            "operator's shapes, memory for others",
                                            width, 2));
   if (has_measured)
-    fmt::print("  {}\n", results::text::wrap("measured: the operator's share of a profiled step, whose operators ran "
-                                             "one by one, x the mean step time of the trials",
-                                             width, 2));
+    fmt::print("  {}\n",
+               results::text::wrap(
+                   ledger.measured.is_direct
+                       ? "measured: the time of all calls of the operator in a profiled step, by events of the "
+                         "device around each call"
+                       : "measured: the operator's share of a profiled step, whose operators ran one by one, "
+                         "x the mean step time of the trials (an older report, without op_seconds)",
+                   width, 2));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // nothing.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "models/compute/device.hpp"
@@ -48,21 +47,30 @@ void require_support(const Device& device, Op op, DType dtype);
 /// `math` is not of `dtype`.
 void require_math(const Device& device, Op op, DType dtype, Math math);
 
-/// Runs `work`, and charges its seconds to `op` while profiling is on.
+/// Notes an event in the stream when it is made and one at stop(), and charges the time between to `op`; nothing
+/// without stop().
+class OpClock {
+ public:
+  OpClock(Device& device, Stream& stream, Op op, int calls);
+  void stop();
+
+ private:
+  Device& device_;
+  Stream& stream_;
+  Device::TimedOp timed_;
+};
+
+/// Runs `work`, and charges it to `op` while profiling is on. `calls`: 0 for a part of an operator that is called by
+/// itself.
 template <class Work>
-void charge(Device& device, Stream& stream, Op op, Work&& work) {
+void charge(Device& device, Stream& stream, Op op, Work&& work, int calls = 1) {
   if (!device.profiling()) {
     work();
     return;
   }
-  stream.synchronize();
-  const auto start = std::chrono::steady_clock::now();
+  OpClock clock(device, stream, op, calls);
   work();
-  stream.synchronize();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const auto slot = static_cast<std::size_t>(op);
-  device.profile().seconds[slot] += elapsed.count();
-  device.profile().calls[slot] += 1;
+  clock.stop();
 }
 
 }  // namespace tw::models

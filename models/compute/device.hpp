@@ -311,10 +311,16 @@ class Device {
   virtual bool generates_samples() const { return false; }
 
   // ---- profile ----
-  /// While on, each operator is timed with a synchronise around it on asynchronous devices; off by default.
+  /// While on, each operator stands between two events of its own in its stream, which the host does not wait for: on
+  /// an asynchronous device its time is the device's, on others the host's. Of operators that run at once on several
+  /// streams, each is charged all of its time. An idle stream waits for the host between an operator's events too: work
+  /// in front, while which the host enqueues the operators, keeps that out. Off by default; not while a stream is
+  /// captured.
   void set_profiling(bool on) { profiling_ = on; }
   bool profiling() const { return profiling_; }
-  OpProfile& profile() { return profile_; }
+  /// Since reset_profile(). Waits for the operators that were timed; their streams must still be there.
+  const OpProfile& profile();
+  void reset_profile();
 
  protected:
 #define TW_OPERATOR(op, name, Arguments) virtual void do_##name(Stream&, const Arguments&) = 0;
@@ -322,8 +328,17 @@ class Device {
 #include "models/compute/operators.def"
 
  private:
+  friend class OpClock;
+  struct TimedOp {
+    Op op;
+    int calls;
+    std::unique_ptr<Event> start, end;
+  };
+
   bool profiling_ = false;
   OpProfile profile_;
+  std::vector<TimedOp> timed_;                         // whose time has not been read yet
+  std::vector<std::unique_ptr<Event>> unused_events_;  // of those that have been read
 };
 
 }  // namespace tw::models

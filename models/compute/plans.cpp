@@ -93,7 +93,8 @@ RoundedInput LinearPlan::round_ahead(Stream& stream, const Tensor& memory, const
   check_left(check, "x_for_weights", x_for_weights, shape_.x_for_weights());
   RoundedInput x{{memory.data, DType::byte, {count}}, x_for_weights};
   x.follows = follows;
-  charge(device(), stream, Op::linear_forward, [&] { x.scale = do_round_ahead(stream, follows); });
+  charge(
+      device(), stream, Op::linear_forward, [&] { x.scale = do_round_ahead(stream, follows); }, 0);
   if (!x) return {};
   check.may_be_rounded("x", x, shape_.dtype, shape_.rows, shape_.in_features);
   return x;

@@ -160,15 +160,22 @@ void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add_summary("peak_device_memory_bytes_per_rank", "bytes", &Summary::peak_device_memory_bytes_per_rank);
 }
 
-void add_op_shares(Table& table, const std::vector<Record>& records) {
-  std::set<std::string> operators;
-  for (const Record& record : records)
-    for (const auto& [op, share] : record.summary.op_share) operators.insert(op);
-  for (const std::string& op : operators)
-    table.add("op_share_" + op, "share", [op](const Record& r) {
-      const auto found = r.summary.op_share.find(op);
-      return found == r.summary.op_share.end() ? Cell() : cell_of(found->second);
-    });
+void add_operators(Table& table, const std::vector<Record>& records) {
+  std::set<std::string> shared, timed;
+  for (const Record& record : records) {
+    for (const auto& [op, share] : record.summary.op_share) shared.insert(op);
+    if (record.summary.op_seconds)
+      for (const auto& [op, seconds] : *record.summary.op_seconds) timed.insert(op);
+  }
+  const auto cell = [](const std::map<std::string, double>& values, const std::string& op) {
+    const auto found = values.find(op);
+    return found == values.end() ? Cell() : cell_of(found->second);
+  };
+  for (const std::string& op : shared)
+    table.add("op_share_" + op, "share", [=](const Record& r) { return cell(r.summary.op_share, op); });
+  for (const std::string& op : timed)
+    table.add("op_seconds_" + op, "s",
+              [=](const Record& r) { return r.summary.op_seconds ? cell(*r.summary.op_seconds, op) : Cell(); });
 }
 
 void add_target(Table& table, const std::vector<Scope>& scopes) {
@@ -216,7 +223,7 @@ std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
   add_settings(table, records);
   add_summary(table, scopes);
   add_target(table, scopes);
-  add_op_shares(table, records);
+  add_operators(table, records);
   return table.take();
 }
 

@@ -57,7 +57,8 @@ DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_ti
          step_time_p99_s, step_time_min_s, step_time_max_s, model_flops_per_sample, hardware_flops_per_sample,
          flops_rule, ceiling_flops_per_s, of_ceiling, of_ceiling_reason, peak_flops_per_s, mfu, mfu_reason, gpu,
          energy_j, flops_per_w, samples_per_j, energy_reason, loss_first, loss_last, loss_slope_per_step,
-         peak_resident_bytes_per_rank, planned_bytes_per_rank, peak_device_memory_bytes_per_rank, op_share, to_target)
+         peak_resident_bytes_per_rank, planned_bytes_per_rank, peak_device_memory_bytes_per_rank, op_share, op_seconds,
+         to_target)
 DESCRIBE(Verdict, status, flags, reasons)
 DESCRIBE(WarmUp, step_time_s, window_s, start_s)
 DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_batch_search, warm_up, trials, execution,

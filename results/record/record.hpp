@@ -290,7 +290,12 @@ struct Summary {
   std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
   std::uint64_t planned_bytes_per_rank = 0;
   std::optional<std::uint64_t> peak_device_memory_bytes_per_rank;  ///< the largest rank's allocations on its device
-  std::map<std::string, double> op_share;   ///< per operator, of a profiled step; may be empty
+  /// Per operator, of the time of a profiled step, or of the sum of its operators where they overlap so much that it is
+  /// longer; may be empty.
+  std::map<std::string, double> op_share;
+  /// In that step, all calls of an operator on the rank that writes the report: by events of the device around each
+  /// call, on the CPU by its clock. Absent without a profile, and in reports from before it was kept.
+  std::optional<std::map<std::string, double>> op_seconds{};
   std::optional<ToTarget> to_target;        ///< of a record with a target
 };
 

@@ -433,7 +433,7 @@ TEST_P(Contract, ProfileChargesTheOperator) {
                      {lab.in(dtype(), {3}, {1, 2, 3}), lab.in(dtype(), {3}, {1, 2, 3}), lab.out("y", dtype(), {3})});
     });
   };
-  d.profile() = {};
+  d.reset_profile();
   EXPECT_FALSE(d.profiling());
   add();
   EXPECT_EQ(d.profile().calls[slot], 0);
@@ -443,7 +443,7 @@ TEST_P(Contract, ProfileChargesTheOperator) {
   d.set_profiling(false);
   EXPECT_EQ(d.profile().calls[slot], 2);
   EXPECT_GT(d.profile().seconds[slot], 0);
-  d.profile() = {};
+  d.reset_profile();
 }
 
 TEST_P(Contract, InfoIsFilled) {

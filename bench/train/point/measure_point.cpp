@@ -196,7 +196,9 @@ void run_windows(RunContext& context, const Point& point, results::Record& recor
   }
   note_execution(*run, record);
   try {
-    summary.op_share = run->profile();
+    OperatorTimes times = run->profile();
+    summary.op_share = std::move(times.shares);
+    summary.op_seconds = std::move(times.seconds);
   } catch (const models::Error&
                error) {  // nor because the operators' shares failed; of several ranks the others are in a collective
     if (job.size() > 1) throw;

@@ -192,10 +192,23 @@ Samples PointRun::to_target(const results::Target& target, results::TargetRun& r
   });
 }
 
-std::map<std::string, double> PointRun::profile() {
+OperatorTimes operator_times(const models::OpProfile& profile, double step_seconds) {
+  const double whole = std::max(step_seconds, std::accumulate(profile.seconds.begin(), profile.seconds.end(), 0.0));
+  OperatorTimes times;
+  for (std::size_t op = 0; op < profile.seconds.size(); ++op) {
+    if (profile.calls[op] == 0) continue;
+    const char* const name = models::to_string(static_cast<models::Op>(op));
+    times.seconds[name] = profile.seconds[op];
+    times.shares[name] = profile.seconds[op] / whole;
+  }
+  return times;
+}
+
+OperatorTimes PointRun::profile() {
   models::Device& device = context_.device;
-  device.profile() = models::OpProfile{};
+  device.reset_profile();
   Samples samples;
+  if (steps_->runs_ahead()) step(samples);
   device.set_profiling(true);
   try {
     step(samples);
@@ -205,12 +218,7 @@ std::map<std::string, double> PointRun::profile() {
     throw;
   }
   device.set_profiling(false);
-  std::map<std::string, double> shares;
-  const models::OpProfile& profile = device.profile();
-  for (std::size_t op = 0; op < profile.seconds.size(); ++op)
-    if (profile.calls[op] > 0)
-      shares[models::to_string(static_cast<models::Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
-  return shares;
+  return operator_times(device.profile(), samples.step_seconds.back());
 }
 
 Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point start)>& work) {

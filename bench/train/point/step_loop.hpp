@@ -16,6 +16,13 @@
 
 namespace tw::bench {
 
+/// Of one step, by the operators' names. Shares are of the step, or of the operators' sum where that is longer because
+/// they overlap on several streams.
+struct OperatorTimes {
+  std::map<std::string, double> seconds, shares;
+};
+OperatorTimes operator_times(const models::OpProfile& profile, double step_seconds);
+
 /// What this rank saw of one window.
 struct Samples {
   std::vector<double> step_seconds, loss, gradient_norm;
@@ -45,8 +52,9 @@ class PointRun {
   /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step,
   /// or to a loss that is no number any more. Throws Stop likewise.
   Samples to_target(const results::Target& target, results::TargetRun& run);
-  /// Shares of the operators in one step, measured apart because timing each costs time.
-  std::map<std::string, double> profile();
+  /// The operators of one step, measured apart because timing each costs time. Where steps run ahead, another step runs
+  /// in front while the host enqueues this one.
+  OperatorTimes profile();
   std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
   /// How the steps so far were run, on all ranks (collective).
   results::Execution execution() const;

@@ -27,7 +27,7 @@ def joined(point, ledger, is_comparable):
     for name, share in sorted(point["op_share"].items(), key=lambda one: -one[1]):
         row = rows.get(name, {})
         least = row.get("least_s")  # None: the ledger does not count this operator
-        measured = (row.get("measured_s") or (share * step if step else None)) if is_comparable else None
+        measured = point["op_seconds"].get(name) if is_comparable else None
         operators.append({"operator": name, "share": share, "measured_s": measured, "least_s": least,
                           "times_least": measured / least if measured and least else None,
                           "above_least_s": measured - least if measured and least is not None else None})

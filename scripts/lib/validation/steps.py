@@ -55,6 +55,7 @@ class Steps(Runner):
         for key in ("of_ceiling", "mfu", "mfu_reason", "loss_first", "loss_last", "peak_device_memory_bytes_per_rank", "energy_reason"):
             point[key] = summary.get(key)
         point["op_share"] = summary.get("op_share") or {}
+        point["op_seconds"] = summary.get("op_seconds") or {}
         point["report"], point["device"] = f"steps/{name}/report.json", self.device_of(name)
         point["execution"] = record.get("execution")
         point["energy"] = figures.energy_of(record)

@@ -113,6 +113,28 @@ TEST_F(CudaPlans, InFp8TheOperatorInFrontRounds) {
   EXPECT_EQ(work, (std::vector<long>{10, 6, 4}));
 }
 
+// What a layer does for its input in front of the operator that makes it is the layer's time, but no call of it.
+TEST_F(CudaPlans, InFp8RoundingAheadIsNoCallOfItsOwn) {
+  const LinearShape shape{16, 32, 48, DType::bf16, Activation::none, Math::fp8};
+  const auto plan = device_->plan(shape);
+  plan->bind(tensor(DType::bf16, {48, 32}));
+  plan->refresh(*stream_);
+  const Tensor x = tensor(DType::bf16, {16, 32}), y = tensor(DType::bf16, {16, 48}), memory = left({16 * 32});
+  plan->forward(*stream_, {.x = x, .y = y});  // has a scale from here on
+  stream_->synchronize();
+  simt::gpu().clock_ms = 0;
+  simt::gpu().work_ms = 1;
+  device_->set_profiling(true);
+  const long before = simt::gpu().work_done;
+  EXPECT_TRUE(plan->round_ahead(*stream_, memory, {}, true));
+  EXPECT_EQ(simt::gpu().work_done - before, 1) << "the next scale";
+  plan->forward(*stream_, {.x = x, .y = y, .follows = false});
+  device_->set_profiling(false);
+  const auto slot = static_cast<std::size_t>(Op::linear_forward);
+  EXPECT_EQ(device_->profile().calls[slot], 1);
+  EXPECT_NEAR(device_->profile().seconds[slot], 1e-3 * static_cast<double>(simt::gpu().work_done - before), 1e-9);
+}
+
 TEST_F(CudaPlans, RoundedInputsOfOthersAreRefused) {
   const auto refused = [](Device& device, Math math, const char* why) {
     Lab lab(device);

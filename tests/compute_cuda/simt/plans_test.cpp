@@ -152,6 +152,40 @@ TEST_F(CudaPlans, StepsNeitherAllocateNorWait) {
   EXPECT_TRUE(simt::gpu().calls.empty()) << simt::gpu().calls.front();
 }
 
+// By the device's clock, on streams whose work is put off: the host neither waits for an operator nor is in its time.
+TEST_F(CudaPlans, OperatorsAreTimedOnTheDevice) {
+  const Tensor x = tensor(DType::float32, {100}), y = tensor(DType::float32, {100}), z = tensor(DType::float32, {100});
+  const auto other = device_->create_stream();
+  stream_->synchronize();
+  simt::gpu().clock_ms = 0;
+  simt::gpu().work_ms = 2;
+  simt::gpu().overlap = simt::Overlap::late;
+  device_->reset_profile();
+  device_->set_profiling(true);
+  const long before = simt::gpu().work_done;
+  for (int i = 0; i < 3; ++i) {
+    device_->add(*stream_, {x, y, y});
+    *simt::gpu().clock_ms += 100;  // the host's own time
+  }
+  device_->fill(*other, {z, 1});
+  EXPECT_EQ(simt::gpu().work_done, before) << "the host did not wait";
+  device_->set_profiling(false);
+  device_->add(*stream_, {x, y, y});
+  const auto add = static_cast<std::size_t>(Op::add), fill = static_cast<std::size_t>(Op::fill);
+  for (int i = 0; i < 2; ++i) {  // what was read stays
+    const OpProfile& profile = device_->profile();
+    EXPECT_EQ(profile.calls[add], 3);
+    EXPECT_NEAR(profile.seconds[add], 3 * 2e-3, 1e-9);
+    EXPECT_EQ(profile.calls[fill], 1);
+    EXPECT_NEAR(profile.seconds[fill], 2e-3, 1e-9);
+  }
+  device_->reset_profile();
+  EXPECT_EQ(device_->profile().calls[add], 0);
+  EXPECT_EQ(device_->profile().seconds[add], 0);
+  stream_->synchronize();
+  simt::gpu().overlap = simt::Overlap::none;
+}
+
 TEST_F(CudaPlans, WhileAGraphIsCapturedTheWorkspaceStays) {
   const auto native = static_cast<cudaStream_t>(stream_->native());
   const auto plan = device_->plan(ClassifierShape{16, 16, 40, 0, DType::float32});

@@ -145,11 +145,11 @@ class Devices(Script):
         self.program(self.build / "bin" / "trainwatt", "echo 'trainwatt: error[bad-file]: no profile' >&2; exit 2")
         validation = self.validation(module)
         point = {"model": "gpt2-124m", "precision": "bf16", "micro_batch": 32, "seq_len": 1024, "samples_per_s": 16.0, "step_time_s": 0.5,
-                 "device": "NVIDIA H200", "report": "steps/a/report.json", "op_share": {"adamw": 0.4}, "window_s": 2.0}
+                 "device": "NVIDIA H200", "report": "steps/a/report.json", "op_share": {"adamw": 0.4}, "op_seconds": {"adamw": 0.3}, "window_s": 2.0}
         validation.summary["points"].append(point)
         with self.assertRaisesRegex(module.Failed, r"^0 of 1 points have a profile.*; gpt2-124m bf16 mb32×1024: trainwatt: error\[bad-file\]: no profile$"):
             validation.profile()
-        self.assertEqual(point["profile"]["operators"][0]["measured_s"], 0.2)
+        self.assertEqual(point["profile"]["operators"][0]["measured_s"], 0.3)
         self.assertIn("no profile", (pathlib.Path(validation.work) / "profiles" / "gpt2-124m-bf16.txt").read_text())
 
 

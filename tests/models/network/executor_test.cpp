@@ -148,7 +148,7 @@ TEST(Executor, AddsTwoGradientsOnlyWhereTheBlockInFrontDoesNot) {
   Bench bench(micro_resnet());
   bench.device->set_profiling(true);
   const auto adds = [&](auto&& run) {
-    bench.device->profile() = {};
+    bench.device->reset_profile();
     run();
     return bench.device->profile().calls[static_cast<std::size_t>(Op::add)];
   };

@@ -179,6 +179,9 @@ TEST(Csv, HasAllOfTheSummaryUnrounded) {
                            value.is_null() ? Json() : value.value(to_string(scope), Json()));
         } else if (key == "op_share") {
           for (const auto& [op, share] : value.items()) check("op_share_" + op, share);
+        } else if (key == "op_seconds") {
+          if (value.is_null()) continue;
+          for (const auto& [op, seconds] : value.items()) check("op_seconds_" + op, seconds);
         } else if (key == "gpu") {
           for (const auto& [figure, used] : value.items()) check(figure == "gpus" ? figure : "gpu_" + figure, used);
         } else if (key == "to_target") {
@@ -239,10 +242,12 @@ TEST(Csv, QuotesAndFormulas) {
   EXPECT_EQ(rows_of(report)[0]["loss_slope_per_step"], "-0.25") << "a number is none";
   r.setting["=cmd"] = {2400, 2400, std::nullopt, {}};
   r.summary.op_share["-x"] = 0.5;
+  r.summary.op_seconds = {{"norm", 0.125}};
   r.setting["cpu_governor"].observed = SetPoint(std::string("=performance"));
   r.verdict.reasons = {"=1", "@2"};
   EXPECT_EQ(rows_of(report)[0]["'=cmd_requested"], "2400");
   EXPECT_EQ(rows_of(report)[0]["op_share_-x"], "0.5");
+  EXPECT_EQ(rows_of(report)[0]["op_seconds_norm"], "0.125");
   EXPECT_EQ(rows_of(report)[0]["cpu_governor_observed"], "'=performance");
   EXPECT_EQ(rows_of(report)[0]["reasons"], "'=1; @2");
   r.summary.step_time_p50_s = std::nan(""), r.summary.of_ceiling = HUGE_VAL;

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/measure_point.hpp"
+#include "bench/train/point/step_loop.hpp"
 #include "bench/train/sweep/sweep.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference.hpp"
@@ -87,11 +90,32 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
   EXPECT_EQ(without_shares.verdict.status, Status::valid);
   EXPECT_EQ(without_shares.trials.size(), 1u);
   EXPECT_TRUE(without_shares.summary.op_share.empty());
+  EXPECT_FALSE(without_shares.summary.op_seconds);
   EXPECT_FALSE(device.profiling());
   const Record runs = run_point(context, plan.points[0]);
   EXPECT_EQ(runs.trials.size(), 1u);
   EXPECT_TRUE(runs.execution);
   EXPECT_FALSE(runs.summary.op_share.empty());
+  ASSERT_TRUE(runs.summary.op_seconds);
+  const auto names = [](const std::map<std::string, double>& operators) {
+    std::set<std::string> all;
+    for (const auto& [name, value] : operators) all.insert(name);
+    return all;
+  };
+  EXPECT_EQ(names(*runs.summary.op_seconds), names(runs.summary.op_share));
+}
+
+TEST(OperatorTimes, AreSharesOfTheStepOrOfTheirSumWhereThatIsLonger) {
+  OpProfile profile;
+  const auto slot = [](Op op) { return static_cast<std::size_t>(op); };
+  profile.seconds[slot(Op::add)] = 1, profile.calls[slot(Op::add)] = 3;
+  profile.seconds[slot(Op::adamw)] = 3, profile.calls[slot(Op::adamw)] = 1;
+  using Figures = std::map<std::string, double>;
+  for (const auto& [step, whole] : {std::pair(8.0, 8.0), std::pair(2.0, 4.0)}) {
+    const OperatorTimes times = operator_times(profile, step);
+    EXPECT_EQ(times.seconds, (Figures{{"add", 1}, {"adamw", 3}}));
+    EXPECT_EQ(times.shares, (Figures{{"add", 1 / whole}, {"adamw", 3 / whole}})) << step;
+  }
 }
 
 /// A GPU after an error that stays with its process: nothing is answered any more.
