@@ -107,16 +107,26 @@ Rates rates_of(const results::VendorPeak& device, const std::string& precision) 
   return {*flops, precision == "fp8" ? *half : *flops, device.bandwidth_gb_per_s * 1e9};
 }
 
-/// All rows of an operator.
+/// All rows of an operator, or of one of its kernels.
 struct OperatorRow {
   std::string name;
   double calls = 0, flops = 0, bytes = 0, compute_bound_s = 0, least_s = 0;
   std::optional<double> measured_s{};
+  std::vector<OperatorRow> kernels{};  ///< where there are several
   std::string limit() const {
     const double share = least_s > 0 ? compute_bound_s / least_s : 0;
     return share > 0.99 ? "compute" : share < 0.01 ? "memory" : "both";
   }
+  void add(const models::LedgerRow& row, const Time& time) {
+    flops += row.flops, bytes += row.bytes(), least_s += time.least_s();
+    if (time.compute_s > time.memory_s) compute_bound_s += time.least_s();
+  }
 };
+
+OperatorRow& row_named(std::vector<OperatorRow>& rows, const std::string& name) {
+  const auto same = std::ranges::find(rows, name, &OperatorRow::name);
+  return same != rows.end() ? *same : rows.emplace_back(OperatorRow{.name = name});
+}
 
 struct Measured {
   std::map<std::string, double> seconds{};  ///< of each operator
@@ -183,16 +193,20 @@ Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name
   for (const models::LedgerRow& row : ledger.rows) {
     const Time time = ledger.times.emplace_back(time_of(row, precision, ledger.rates));
     const std::string name = models::to_string(row.op);
-    auto same = std::ranges::find(ledger.operators, name, &OperatorRow::name);
-    if (same == ledger.operators.end()) {
-      same = ledger.operators.insert(same, {.name = name});
-      if (const auto found = seconds.find(name); found != seconds.end()) same->measured_s = found->second;
+    OperatorRow& whole = row_named(ledger.operators, name);
+    if (const auto found = seconds.find(name); found != seconds.end()) whole.measured_s = found->second;
+    whole.add(row, time);
+    if (row.kernel.empty() || row.kernel == "product") whole.calls += row.calls;
+    if (!row.kernel.empty()) {
+      OperatorRow& kernel = row_named(whole.kernels, row.kernel);
+      kernel.add(row, time);
+      kernel.calls += row.calls;
     }
-    same->calls += row.calls, same->flops += row.flops, same->bytes += row.bytes(), same->least_s += time.least_s();
-    if (time.compute_s > time.memory_s) same->compute_bound_s += time.least_s();
     ledger.flops += row.flops, ledger.bytes += row.bytes(), ledger.least_s += time.least_s();
   }
   std::ranges::stable_sort(ledger.operators, std::ranges::greater(), &OperatorRow::least_s);
+  for (OperatorRow& row : ledger.operators)
+    if (row.kernels.size() == 1) row.kernels.clear();
   return ledger;
 }
 
@@ -217,6 +231,7 @@ Json json_of(const LedgerRequest& request, const results::VendorPeak& device, co
   for (std::size_t i = 0; i < ledger.rows.size(); ++i) {
     const models::LedgerRow& row = ledger.rows[i];
     shapes.push_back({{"operator", models::to_string(row.op)},
+                      {"kernel", row.kernel.empty() ? Json() : Json(row.kernel)},
                       {"shape", row.shape},
                       {"calls", row.calls},
                       {"flops", row.flops},
@@ -274,6 +289,9 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
   };
   for (const OperatorRow& row : ledger.operators) {
     add(row.name, row.limit(), fmt::format("{:.0f}", row.calls), row.flops, row.bytes, row.least_s, row.measured_s);
+    for (const OperatorRow& kernel : row.kernels)
+      add("- " + kernel.name, kernel.limit(), fmt::format("{:.0f}", kernel.calls), kernel.flops, kernel.bytes,
+          kernel.least_s, std::nullopt);
     total_measured += row.measured_s.value_or(0);
   }
   add("step", "", "", ledger.flops, ledger.bytes, ledger.least_s,
@@ -282,11 +300,13 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
   const std::size_t width = terminal_style().width;
   fmt::print("\n  {}\n", results::text::wrap(
                              "least time: FLOPs at the vendor's dense peak or bytes at the memory's bandwidth, "
-                             "whichever takes longer. Not included: generating samples, communication, workspaces and "
-                             "kernel launches. This is a prediction, not a measurement.",
+                             "whichever takes longer; an operator's kernels run one after another, so their times are "
+                             "added. Not included: generating samples, communication, workspaces and kernel launches. "
+                             "This is a prediction, not a measurement.",
                              width, 2));
   fmt::print("  {}\n", results::text::wrap("limit: which of the two takes longer; both: compute for some of the "
-                                           "operator's shapes, memory for others",
+                                           "operator's shapes, memory for others. A line that begins with \"-\" is a "
+                                           "kernel of the operator above.",
                                            width, 2));
   if (has_measured)
     fmt::print("  {}\n",

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "models/compute/device.hpp"
@@ -72,9 +74,9 @@ class Tally {
  public:
   /// How often each call from here on counts.
   void repeat(double times) { times_ = times; }
-  void count(Op op, Math math, const std::string& shape, const Traffic& traffic) {
-    const auto [place, is_new] = row_of_.try_emplace({op, shape}, rows_.size());
-    if (is_new) rows_.push_back({.op = op, .shape = shape, .math = math});
+  void count(Op op, Math math, const std::string& shape, const Traffic& traffic, const char* kernel = "") {
+    const auto [place, is_new] = row_of_.try_emplace({op, kernel, shape}, rows_.size());
+    if (is_new) rows_.push_back({.op = op, .kernel = kernel, .shape = shape, .math = math});
     LedgerRow& row = rows_[place->second];
     row.calls += times_;
     row.flops += times_ * traffic.flops;
@@ -87,7 +89,7 @@ class Tally {
 
  private:
   std::vector<LedgerRow> rows_;
-  std::map<std::pair<Op, std::string>, std::size_t> row_of_;
+  std::map<std::tuple<Op, std::string, std::string>, std::size_t> row_of_;  // kernel, shape
   double times_ = 1;
 };
 
@@ -101,7 +103,15 @@ class Counting : public Base {
   void count(Op op, const Traffic& traffic) { tally_.count(op, this->shape().math, shape_of(this->shape()), traffic); }
   /// A pass with these arguments.
   void pass(Op op, const auto& a) {
-    if constexpr (requires { traffic(this->shape(), a, this->weight()); })
+    [[maybe_unused]] const auto count_kernels = [&](const Kernels& all) {
+      for (const Kernel& one : all)
+        tally_.count(op, this->shape().math, shape_of(this->shape()), one.traffic, one.name);
+    };
+    if constexpr (requires { kernels(this->shape(), a, this->weight()); })
+      count_kernels(kernels(this->shape(), a, this->weight()));
+    else if constexpr (requires { kernels(this->shape(), a); })
+      count_kernels(kernels(this->shape(), a));
+    else if constexpr (requires { traffic(this->shape(), a, this->weight()); })
       count(op, traffic(this->shape(), a, this->weight()));
     else
       count(op, traffic(this->shape(), a));

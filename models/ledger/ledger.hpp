@@ -11,14 +11,15 @@
 
 namespace tw::models {
 
-/// All calls of one operator with one shape in a step.
+/// All calls of one operator with one shape in a step, or one of the kernels of which these calls consist.
 struct LedgerRow {
   Op op;
-  std::string shape;  ///< "1024 x 768 -> 2304"; of operators without a product the extents of what they write
-  double calls = 0;
-  double flops = 0;            ///< of products, as in model_flops_per_sample(); 0 elsewhere
-  double read = 0;             ///< bytes
-  double written = 0;          ///< bytes
+  std::string kernel{};  ///< "product", "round" (to fp8), "gelu", "softmax"; empty where the operator is one kernel
+  std::string shape;     ///< "1024 x 768 -> 2304"; of operators without a product the extents of what they write
+  double calls = 0;      ///< of the operator
+  double flops = 0;      ///< of products, as in model_flops_per_sample(); 0 elsewhere
+  double read = 0;       ///< bytes
+  double written = 0;    ///< bytes
   Math math = Math::standard;  ///< of products
   double bytes() const { return read + written; }
 };
@@ -35,8 +36,10 @@ struct LedgerStep {
 /// Bytes are the least that an operator moves between the device's memory and its processors: each operand once for
 /// each pass over it that the operator's result needs. Batch norm passes twice over its input. The classifier writes
 /// its logits, replaces them by their gradient and reads that for each of its two gradients. fp8 rounds each operand
-/// once into both layouts: x in the operator that makes it or else in forward, dy in backward_weights. Of tables, only
-/// the rows that are looked up count.
+/// once into both layouts: x in the operator that makes it or else in forward, dy in backward_weights; and GELU reads
+/// what the product has written. Of tables, only the rows that are looked up count.
+/// What can only run one after another has a row for each: the products of linear layers and of the classifier, and
+/// rounding, GELU in fp8 or softmax in front of or behind them. The cuda device runs them so.
 /// Workspaces, and what a device does in several kernels where one would do, come on top.
 ///
 /// Throws Error{usage} for sizes that the network cannot have.

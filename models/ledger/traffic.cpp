@@ -55,23 +55,36 @@ Traffic gradients(std::initializer_list<Tensor> of_parameters, bool accumulate) 
 
 // ---- products ----
 
-Traffic traffic(const LinearShape& s, const LinearForward& a, const Tensor& weight) {
-  Traffic all = moved({a.bias, a.residual}, {a.pre_activation, a.y}) + ahead(a.y_rounded);
-  all.read += (a.x_rounded ? bytes(a.x_rounded.straight) : operand(a.x, s.math)) + operand(weight, s.math);
-  all.flops = flops(s);
-  return s.math == Math::fp8 && !a.x_rounded ? all + rounded(a.x, a.x_for_weights) : all;
-}
-Traffic traffic(const LinearShape& s, const LinearBackwardInput& a, const Tensor& weight) {
-  Traffic all = moved({a.input_pre_activation}, {a.dx});
-  all.read += operand(a.dy, s.math) + operand(weight, s.math);
-  all.flops = flops(s);
+Traffic total(const Kernels& kernels) {
+  Traffic all;
+  for (const Kernel& kernel : kernels) all = all + kernel.traffic;
   return all;
 }
-Traffic traffic(const LinearShape& s, const LinearBackwardWeights& a) {
-  Traffic all = gradients({a.d_weight, a.d_bias}, a.accumulate);
-  all.read += operand(a.x, s.math) + operand(a.dy, s.math);
-  all.flops = flops(s);
-  return s.math == Math::fp8 ? all + rounded(a.dy, a.dy_for_input) : all;
+
+Kernels kernels(const LinearShape& s, const LinearForward& a, const Tensor& weight) {
+  const bool has_own_activation = s.math == Math::fp8 && s.activation != Activation::none;
+  Traffic product = moved({a.bias, a.residual}, {has_own_activation ? Tensor{} : a.y, a.pre_activation});
+  product.read += (a.x_rounded ? bytes(a.x_rounded.straight) : operand(a.x, s.math)) + operand(weight, s.math);
+  product.flops = flops(s);
+  Kernels all;
+  if (s.math == Math::fp8 && !a.x_rounded) all.push_back({"round", rounded(a.x, a.x_for_weights)});
+  all.push_back({"product", product});
+  if (has_own_activation) all.push_back({"gelu", moved({a.pre_activation}, {a.y}) + ahead(a.y_rounded)});
+  return all;
+}
+Kernels kernels(const LinearShape& s, const LinearBackwardInput& a, const Tensor& weight) {
+  Traffic product = moved({a.input_pre_activation}, {a.dx});
+  product.read += operand(a.dy, s.math) + operand(weight, s.math);
+  product.flops = flops(s);
+  return {{"product", product}};
+}
+Kernels kernels(const LinearShape& s, const LinearBackwardWeights& a) {
+  const bool rounds = s.math == Math::fp8;  // and sums dy for the bias
+  Traffic product = gradients({a.d_weight, rounds ? Tensor{} : a.d_bias}, a.accumulate);
+  product.read += operand(a.x, s.math) + operand(a.dy, s.math);
+  product.flops = flops(s);
+  if (!rounds) return {{"product", product}};
+  return {{"round", rounded(a.dy, a.dy_for_input) + gradients({a.d_bias}, a.accumulate)}, {"product", product}};
 }
 
 Traffic traffic(const ConvolutionShape& s, const ConvolutionForward& a, const Tensor& weight) {
@@ -91,15 +104,17 @@ Traffic traffic(const AttentionShape& s, const AttentionBackward& a) {
   return moved({a.d_out, a.qkv, a.out, a.log_sum_exp}, {a.d_qkv}) + Traffic{0, 0, 2 * flops(s)};
 }
 
-Traffic traffic(const ClassifierShape& s, const ClassifierForwardBackward& a, const Tensor& weight) {
+Kernels kernels(const ClassifierShape& s, const ClassifierForwardBackward& a, const Tensor& weight) {
   const double logits = number(s.rows) * number(s.classes) * static_cast<double>(size_of(s.dtype));
-  const double product = 2 * number(s.rows) * number(s.in_features) * number(s.classes);
-  Traffic all = moved({a.x, weight, a.bias, a.targets}, {a.loss, a.correct}) + Traffic{logits, logits, product};
-  if (!a.backward) return all;
-  all.written += logits;   // their gradient
-  all.read += 2 * logits;  // by both gradients' products
-  all.flops += 2 * product;
-  return all + moved({a.x, weight}, {a.dx}) + gradients({a.d_weight, a.d_bias}, a.accumulate);
+  const double one = 2 * number(s.rows) * number(s.in_features) * number(s.classes);
+  Traffic product = moved({a.x, weight, a.bias}, {}) + Traffic{0, logits, one};
+  Traffic softmax = moved({a.targets}, {a.loss, a.correct}) + Traffic{logits, 0, 0};
+  if (a.backward) {
+    softmax.written += logits;                            // their gradient
+    product = product + Traffic{2 * logits, 0, 2 * one};  // which both gradients' products read
+    product = product + moved({a.x, weight}, {a.dx}) + gradients({a.d_weight, a.d_bias}, a.accumulate);
+  }
+  return {{"product", product}, {"softmax", softmax}};
 }
 
 Traffic rounded_weight(const Tensor& weight) { return rounded(weight, {weight.data, DType::byte, {weight.count()}}); }

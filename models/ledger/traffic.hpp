@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "models/compute/operators.hpp"
 #include "models/compute/tensor.hpp"
@@ -24,15 +25,24 @@ Traffic gradients(std::initializer_list<Tensor> of_parameters, bool accumulate);
 #define TW_OPERATOR(op, name, Arguments) Traffic traffic(const Arguments& args);
 #include "models/compute/operators.def"
 
-Traffic traffic(const LinearShape& shape, const LinearForward& args, const Tensor& weight);
-Traffic traffic(const LinearShape& shape, const LinearBackwardInput& args, const Tensor& weight);
-Traffic traffic(const LinearShape& shape, const LinearBackwardWeights& args);
+/// One of an operator's kernels, which run one after another because each needs all of what the one in front writes.
+struct Kernel {
+  const char* name;  ///< "product"; what runs beside it: "round", "gelu", "softmax"
+  Traffic traffic;
+};
+using Kernels = std::vector<Kernel>;
+Traffic total(const Kernels& kernels);
+
+Kernels kernels(const LinearShape& shape, const LinearForward& args, const Tensor& weight);
+Kernels kernels(const LinearShape& shape, const LinearBackwardInput& args, const Tensor& weight);
+Kernels kernels(const LinearShape& shape, const LinearBackwardWeights& args);
+Kernels kernels(const ClassifierShape& shape, const ClassifierForwardBackward& args, const Tensor& weight);
+
 Traffic traffic(const ConvolutionShape& shape, const ConvolutionForward& args, const Tensor& weight);
 Traffic traffic(const ConvolutionShape& shape, const ConvolutionBackwardInput& args, const Tensor& weight);
 Traffic traffic(const ConvolutionShape& shape, const ConvolutionBackwardWeights& args);
 Traffic traffic(const AttentionShape& shape, const AttentionForward& args);
 Traffic traffic(const AttentionShape& shape, const AttentionBackward& args);
-Traffic traffic(const ClassifierShape& shape, const ClassifierForwardBackward& args, const Tensor& weight);
 /// A weight that is rounded to fp8 in both layouts.
 Traffic rounded_weight(const Tensor& weight);
 

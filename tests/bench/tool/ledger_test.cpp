@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,21 @@ TEST(Ledger, OfAStepOnADevice) {
   for (const auto& row : ledger.at("operators")) of_operators += row.at("least_s").get<double>();
   EXPECT_NEAR(ledger.at("least_step_s").get<double>() / least, 1, 1e-12);
   EXPECT_NEAR(of_operators / least, 1, 1e-12);
+  // An operator's time is that of its kernels one after another.
+  double of_classifier = 0;
+  std::set<std::string> kernels;
+  for (const auto& row : ledger.at("shapes")) {
+    if (row.at("operator") != "classifier") continue;
+    of_classifier += row.at("least_s").get<double>();
+    kernels.insert(row.at("kernel"));
+  }
+  EXPECT_EQ(kernels, (std::set<std::string>{"product", "softmax"}));
+  for (const auto& row : ledger.at("operators")) {
+    if (row.at("operator") != "classifier") continue;
+    EXPECT_NEAR(row.at("least_s").get<double>() / of_classifier, 1, 1e-12);
+    EXPECT_EQ(row.at("calls"), 1);
+  }
+  for (const char* part : {"- round", "- gelu", "- softmax"}) EXPECT_NE(text.out.find(part), std::string::npos) << part;
   expect_refused(run({"models", "resnet-50", "--on", "h200", "--precision", "fp8"}), "error[bad-value]: --precision");
   expect_refused(
       run({"models", "gpt2-tiny", "--on", "h200", "--precision", "float32_bf16"}),

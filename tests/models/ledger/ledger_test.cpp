@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "models/families/gpt2/description.hpp"
 #include "models/ledger/traffic.hpp"
@@ -114,9 +117,55 @@ TEST(Ledger, NormsAndGeluWriteWhatFp8Takes) {
   const LedgerRow linear = total(fp8, {Op::linear_forward});
   const double weights = 12 * c * c, biases = 2 * 9 * c, inputs = (1 + 1 + 1 + 4) * rows * c,
                residuals = 2 * 2 * rows * c;
-  EXPECT_EQ(linear.read, layers * (weights + biases + inputs + residuals + 2 * rows * c));  // and attention's in bf16
+  // And attention's in bf16, and what GELU takes.
+  EXPECT_EQ(linear.read, layers * (weights + biases + inputs + residuals + 2 * rows * c + 2 * 4 * rows * c));
   const double results = 2 * (3 + 1 + 4 + 1) * rows * c;                                    // the third before GELU
   EXPECT_EQ(linear.written, layers * (results + 2 * rows * c + scale + 2 * 4 * rows * c + scale));
+}
+
+// Kernels that wait for each other have rows of their own, by which the step is the sum of their least times.
+TEST(Ledger, WhatRunsInFrontOfOrBehindAProductHasItsOwnRow) {
+  const NetworkDescription network = find_network("gpt2-tiny");
+  const auto& d = network.as<Gpt2Description>();
+  const double rows = 64, c = d.width, layers = d.layers, classes = d.vocabulary, scale = 16;
+  const auto of = [](const std::vector<LedgerRow>& all, Op op, const std::string& kernel) {
+    std::vector<LedgerRow> found;
+    std::ranges::copy_if(all, std::back_inserter(found),
+                         [&](const LedgerRow& row) { return row.op == op && row.kernel == kernel; });
+    return total(found, {op});
+  };
+  const auto fp8 = ledger({network, Precision::fp8, 2, 32, 1}), bf16 = ledger({network, Precision::bf16, 2, 32, 1});
+  const double outputs = (3 + 1 + 4 + 1) * rows * c, biases = 9 * c * 4;
+  const LedgerRow dy = of(fp8, Op::linear_backward_weights, "round");
+  EXPECT_EQ(dy.calls, 4 * layers);
+  EXPECT_EQ(dy.flops, 0);
+  EXPECT_EQ(dy.read, layers * 2 * outputs);
+  EXPECT_EQ(dy.written, layers * (2 * outputs + 4 * scale + biases));
+  const LedgerRow x = of(fp8, Op::linear_forward, "round");
+  EXPECT_EQ(x.calls, layers) << "attention's result alone";
+  EXPECT_EQ(x.read, layers * 2 * rows * c);
+  EXPECT_EQ(x.written, layers * (2 * rows * c + scale));
+  const LedgerRow gelu = of(fp8, Op::linear_forward, "gelu");
+  EXPECT_EQ(gelu.calls, layers);
+  EXPECT_EQ(gelu.read, layers * 2 * 4 * rows * c);
+  EXPECT_EQ(gelu.written, layers * (2 * 4 * rows * c + scale));
+  for (const Op op : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights}) {
+    const LedgerRow product = of(fp8, op, "product");
+    EXPECT_EQ(product.calls, 4 * layers);
+    EXPECT_EQ(product.flops, layers * 2 * rows * 12 * c * c);
+    EXPECT_EQ(product.bytes(), total(fp8, {op}).bytes() - of(fp8, op, "round").bytes() - of(fp8, op, "gelu").bytes());
+    const LedgerRow whole = of(bf16, op, "product");
+    EXPECT_EQ(whole.calls, 4 * layers);
+    EXPECT_EQ(whole.bytes(), total(bf16, {op}).bytes()) << "GELU is an epilogue";
+  }
+  for (const auto& all : {fp8, bf16}) {
+    const LedgerRow softmax = of(all, Op::classifier, "softmax"), product = of(all, Op::classifier, "product");
+    EXPECT_EQ(softmax.read, 2 * rows * classes + 4 * rows);
+    EXPECT_GE(softmax.written, 2 * rows * classes + 4);
+    EXPECT_EQ(softmax.flops, 0);
+    EXPECT_EQ(product.flops, 3 * 2 * rows * c * classes);
+    EXPECT_EQ(total(all, {Op::classifier}).bytes(), softmax.bytes() + product.bytes());
+  }
 }
 
 TEST(Ledger, BytesOfProductsByHand) {
@@ -125,24 +174,24 @@ TEST(Ledger, BytesOfProductsByHand) {
   LinearShape shape{.rows = 8, .in_features = 32, .out_features = 64, .dtype = DType::bf16};
   LinearForward forward;
   forward.x = tensor(DType::bf16, in), forward.y = tensor(DType::bf16, out);
-  Traffic bytes = traffic(shape, forward, tensor(DType::bf16, weight));
+  Traffic bytes = total(kernels(shape, forward, tensor(DType::bf16, weight)));
   EXPECT_EQ(bytes.read, 2 * (8 * 32 + 64 * 32));
   EXPECT_EQ(bytes.written, 2 * 8 * 64);
   EXPECT_EQ(bytes.flops, 2 * 8 * 32 * 64);
   shape.math = Math::fp8;  // x: read in bf16, written twice and read once in one byte, with a scale of 16 bytes
   forward.x_for_weights = tensor(DType::byte, shape.x_for_weights());
-  bytes = traffic(shape, forward, tensor(DType::bf16, weight));
+  bytes = total(kernels(shape, forward, tensor(DType::bf16, weight)));
   EXPECT_EQ(bytes.read, 2 * 8 * 32 + 8 * 32 + 64 * 32);
   EXPECT_EQ(bytes.written, 2 * 8 * 64 + 2 * 8 * 32 + 16);
   LinearBackwardWeights weights;
   weights.x = forward.x_for_weights, weights.dy = tensor(DType::bf16, out);
   weights.d_weight = tensor(DType::float32, weight), weights.dy_for_input = tensor(DType::byte, shape.dy_for_input());
-  bytes = traffic(shape, weights);  // dy likewise
+  bytes = total(kernels(shape, weights));  // dy likewise
   EXPECT_EQ(bytes.read, 8 * 32 + 16 + 2 * 8 * 64 + 8 * 64);
   EXPECT_EQ(bytes.written, 4 * 64 * 32 + 2 * 8 * 64 + 16);
   LinearBackwardInput input;
   input.dy = weights.dy_for_input, input.dx = tensor(DType::bf16, in);
-  bytes = traffic(shape, input, tensor(DType::bf16, weight));
+  bytes = total(kernels(shape, input, tensor(DType::bf16, weight)));
   EXPECT_EQ(bytes.read, 8 * 64 + 16 + 64 * 32);
   EXPECT_EQ(bytes.written, 2 * 8 * 32);
 
@@ -150,7 +199,7 @@ TEST(Ledger, BytesOfProductsByHand) {
   ClassifierForwardBackward both;
   both.x = tensor(DType::bf16, in), both.targets = tensor(DType::int32, {8}), both.loss = tensor(DType::float32, {1});
   both.dx = tensor(DType::bf16, in), both.d_weight = tensor(DType::float32, {100, 32});
-  bytes = traffic(head, both, tensor(DType::bf16, {100, 32}));
+  bytes = total(kernels(head, both, tensor(DType::bf16, {100, 32})));
   EXPECT_EQ(bytes.read, 2 * 2 * (8 * 32 + 100 * 32) + 4 * 8 + 3 * 2 * 8 * 100);
   EXPECT_EQ(bytes.written, 4 + 2 * 2 * 8 * 100 + 2 * 8 * 32 + 4 * 100 * 32);
   EXPECT_EQ(bytes.flops, 3 * 2 * 8 * 32 * 100);
