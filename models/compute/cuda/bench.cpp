@@ -1,10 +1,16 @@
 #include "models/compute/cuda/bench.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "models/compute/fp8.hpp"
+
+#ifndef TW_TIMING_ONCE
+#define TW_TIMING_ONCE 0
+#endif
 
 namespace tw::models::cuda {
 namespace {
@@ -42,7 +48,48 @@ std::vector<unsigned char> pattern(cudaDataType_t type, std::size_t bytes, std::
   return data;
 }
 
+/// So many runs as one graph.
+class Recorded {
+ public:
+  Recorded(cudaStream_t stream, const std::function<void()>& run, int runs) : stream_(stream) {
+    TW_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cudaGraph_t recorded = nullptr;
+    try {
+      for (int i = 0; i < runs; ++i) run();
+    } catch (...) {
+      if (cudaStreamEndCapture(stream, &recorded) != cudaSuccess) cudaGetLastError();
+      if (recorded != nullptr) TW_CUDA_NOTHROW(cudaGraphDestroy(recorded));
+      throw;
+    }
+    TW_CUDA(cudaStreamEndCapture(stream, &recorded));
+    const cudaError_t code = cudaGraphInstantiate(&graph_, recorded, 0);
+    TW_CUDA_NOTHROW(cudaGraphDestroy(recorded));
+    TW_CUDA(code);
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  ~Recorded() { TW_CUDA_NOTHROW(cudaGraphExecDestroy(graph_)); }
+  void launch() const { TW_CUDA(cudaGraphLaunch(graph_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+/// So many runs, of which `runs` took `milliseconds`, that they take at least `least_ms`, if no more than most_runs.
+int more_runs(int runs, float milliseconds, float least_ms) {
+  constexpr float margin = 1.2f;
+  const float most = static_cast<float>(Timing::most_runs);
+  const float wanted = milliseconds > 0 ? margin * static_cast<float>(runs) * least_ms / milliseconds : most;
+  return static_cast<int>(std::ceil(std::clamp(wanted, static_cast<float>(runs + 1), most)));
+}
+
 }  // namespace
+
+Timing Timing::usual() {
+  if (TW_TIMING_ONCE) return {.rounds = 1, .least_ms = 0};
+  return {};
+}
 
 std::size_t size_of(cudaDataType_t type) {
   return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ? 1 : 2;
@@ -102,6 +149,30 @@ void* Bench::operand(cudaDataType_t type, std::size_t count) {
     done += more;
   }
   return data;
+}
+
+float Bench::milliseconds_of(const std::function<void()>& run, const Timing& timing) {
+  run();  // not recorded: libraries set themselves up in a first run
+  for (int runs = 1;;) {
+    const Recorded recorded(stream_, run, runs);
+    const auto sample = [&] {
+      recorded.launch();  // while the device is busy with it, the host enqueues what is timed
+      TW_CUDA(cudaEventRecord(start_, stream_));
+      recorded.launch();
+      TW_CUDA(cudaEventRecord(end_, stream_));
+      TW_CUDA(cudaEventSynchronize(end_));
+      float milliseconds = 0;
+      TW_CUDA(cudaEventElapsedTime(&milliseconds, start_, end_));
+      return milliseconds;
+    };
+    float best = sample();
+    if (best < timing.least_ms && runs < Timing::most_runs) {
+      runs = more_runs(runs, best, timing.least_ms);
+      continue;
+    }
+    for (int round = 1; round < timing.rounds; ++round) best = std::min(best, sample());
+    return best / static_cast<float>(runs);
+  }
 }
 
 }  // namespace tw::models::cuda

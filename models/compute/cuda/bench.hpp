@@ -5,19 +5,13 @@
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <limits>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/dtype.hpp"
-
-// How often a candidate is timed. The stand-ins of the tests, which compute on the host and make times up, define 1.
-#ifndef TW_TIMING_ROUNDS
-#define TW_TIMING_ROUNDS 3
-#endif
 
 namespace tw::models::cuda {
 
@@ -27,6 +21,14 @@ inline cudaDataType_t cuda_type(DType dtype) {
 }
 /// Of float32, the 16-bit and the 8-bit floats.
 std::size_t size_of(cudaDataType_t type);
+
+struct Timing {
+  int rounds = 3;
+  float least_ms = 1;  ///< of one sample, of as many runs as that takes, up to most_runs
+  static constexpr int most_runs = 1000;
+  /// As above. The stand-ins of the tests, which compute on the host and make times up, have one run in one round.
+  static Timing usual();
+};
 
 /// On the current device. Its memory is taken from the runtime, and counts in no peak of the device.
 class Bench {
@@ -46,24 +48,11 @@ class Bench {
   /// Whether there was room for everything so far.
   bool is_complete() const { return is_complete_; }
 
-  /// Milliseconds of one run: run() enqueues it on stream(). The best of several rounds. The device is still busy with
-  /// an untimed run when the timed ones are enqueued, so that the host's time to launch them does not count.
-  template <class Run>
-  float milliseconds_of(Run&& run) {
-    constexpr int rounds = TW_TIMING_ROUNDS, runs = TW_TIMING_ROUNDS;
-    float best = std::numeric_limits<float>::infinity();
-    for (int round = 0; round < rounds; ++round) {
-      run();
-      TW_CUDA(cudaEventRecord(start_, stream_));
-      for (int i = 0; i < runs; ++i) run();
-      TW_CUDA(cudaEventRecord(end_, stream_));
-      TW_CUDA(cudaEventSynchronize(end_));
-      float milliseconds = 0;
-      TW_CUDA(cudaEventElapsedTime(&milliseconds, start_, end_));
-      best = std::min(best, milliseconds / runs);
-    }
-    return best;
-  }
+  /// Milliseconds of one run, the best of several rounds; run() enqueues it on stream(). After a first run by itself,
+  /// so many runs are recorded as a graph that one launch of it takes `timing.least_ms`, and a launch is timed behind
+  /// another one: the device goes from run to run and from launch to launch without the host, whose calls take longer
+  /// than a short kernel.
+  float milliseconds_of(const std::function<void()>& run, const Timing& timing = Timing::usual());
 
  private:
   void* allocate(std::size_t bytes);
@@ -82,7 +71,8 @@ class Fastest {
  public:
   /// Another candidate must take this share less time than the first one: below that, a difference between two such
   /// measurements is taken for noise. 2 % is the spread between blocks of steps of one job that the project accepts;
-  /// it was not measured for single products on a GPU.
+  /// it was not measured for single products on a GPU. Samples of a millisecond (Timing) are 1,000 times the resolution
+  /// of CUDA's events, 0.5 µs.
   static constexpr float least_gain = 0.02f;
 
   /// Whether this candidate, with its time, is the one to take of those so far.

@@ -1,10 +1,13 @@
 // Which of cuBLASLt's algorithms the cuda device asks for and takes, on stand-ins.
 #include <cstring>
 #include <set>
+#include <stdexcept>
 
+#include "models/compute/cuda/bench.hpp"
 #include "models/compute/error.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/simt/stream.hpp"
 
 namespace tw::test {
 
@@ -26,6 +29,48 @@ TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {
   EXPECT_EQ(blas::state().questions, asked);
   EXPECT_EQ(calls().size(), timed);
   EXPECT_EQ(device_->peak_allocated_bytes(), device_->arena_bytes()) << "the measurement's memory is nobody's";
+}
+
+// The host takes longer to call each run than the device to do it, which must not be in the times.
+TEST_F(CudaPlans, CandidatesAreTimedWithoutTheHostAndForAMillisecond) {
+  constexpr double hosts = 0.5;  // ms of the host for one run
+  for (const double milliseconds : {5.0, 0.3, 0.004, 0.0}) {
+    SCOPED_TRACE(milliseconds);
+    simt::gpu().clock_ms = 0;
+    cuda::Bench bench;
+    int started = 0, done = 0;
+    const auto run = [&] {
+      ++started;
+      *simt::gpu().clock_ms += hosts;
+      simt::enqueue_or_throw(bench.stream(), "a run", [&] {
+        ++done;
+        simt::take(milliseconds);
+      });
+    };
+    EXPECT_NEAR(bench.milliseconds_of(run, {.rounds = 3, .least_ms = 1}), milliseconds, 1e-3 * milliseconds);
+    EXPECT_LE(started, 2 + cuda::Timing::most_runs);
+    if (milliseconds > 0) {
+      EXPECT_GE(done * milliseconds, 3 * 2) << "three samples behind others, of a millisecond";
+    } else {
+      EXPECT_EQ(started, 2 + cuda::Timing::most_runs);
+    }
+    if (milliseconds > 1) {
+      EXPECT_EQ(started, 2) << "by itself, and recorded";
+      EXPECT_EQ(done, 1 + 3 * 2);
+    }
+  }
+}
+
+TEST_F(CudaPlans, ACandidateThatFailsWhileItIsRecordedLeavesTheStreamUsable) {
+  cuda::Bench bench;
+  int started = 0;
+  EXPECT_THROW(bench.milliseconds_of([&] {
+    if (++started == 2) throw std::runtime_error("the second run");
+  }),
+               std::runtime_error);
+  simt::gpu().clock_ms = 0;
+  const auto run = [&] { simt::enqueue_or_throw(bench.stream(), "a run", [] { simt::take(2); }); };
+  EXPECT_EQ(bench.milliseconds_of(run), 2);
 }
 
 /// What the forward of `shape` is done by, where each algorithm offered takes so many ms on the made-up clock.
