@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int minimum_rounds = 3, maximum_rounds = 25;
 constexpr double keep_within = 1.15;      // candidates slower than this × the best are not timed again
 constexpr std::size_t most_kept = 2;      // those that a glance saw first: more would take the time of rounds
-constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
+constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two events
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
 constexpr std::int64_t row_chunk = 256;
 
@@ -75,6 +75,8 @@ class Measurement {
         earlier_(earlier),
         pause_(pause ? pause : [] {}),
         stream_(device.create_stream()),
+        before_(device.create_event()),
+        after_(device.create_event()),
         sizes_(operand_sizes(all)) {}
 
   Ceiling run(double budget_seconds) {
@@ -301,13 +303,16 @@ class Measurement {
 
   bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }
 
-  double time(Candidate& candidate, int runs) {
+  /// Seconds of one run, by the device's clock. `warms`: behind a run that is not timed: an asynchronous device is
+  /// busy with it while the host enqueues the timed ones, and does not wait for the host in between.
+  double time(Candidate& candidate, int runs, bool warms) {
     pause_();
     stream_->synchronize();
-    const Clock::time_point start = Clock::now();
+    if (warms) candidate.run();
+    before_->record(*stream_);
     for (int i = 0; i < runs; ++i) candidate.run();
-    stream_->synchronize();
-    return seconds_since(start) / runs;
+    after_->record(*stream_);
+    return after_->seconds_since(*before_) / runs;
   }
 
   /// Caches are filled first, but by a product so long that it fills them itself.
@@ -315,15 +320,15 @@ class Measurement {
     const double expected = candidate.samples.empty() ? glance(candidate) : candidate.median();
     const double wanted = shortest_timed / std::max(expected, 1e-7);
     const int runs = wanted > 1 && affords(0) ? static_cast<int>(std::ceil(wanted)) : 1;
-    if (!candidate.samples.empty() && expected < longest_warmed) candidate.run();
-    candidate.samples.push_back(time(candidate, runs));
+    const bool has_just_run = candidate.samples.empty() && !device_.is_asynchronous();
+    candidate.samples.push_back(time(candidate, runs, !has_just_run && expected < longest_warmed));
   }
 
   /// A first timing, to choose by: one run, and one more where the first is short enough to have been spoilt by being
   /// first.
   double glance(Candidate& candidate) {
-    const double first = time(candidate, 1);
-    return first > 5 * longest_warmed ? first : time(candidate, 1);
+    const double first = time(candidate, 1, false);
+    return first > 5 * longest_warmed ? first : time(candidate, 1, device_.is_asynchronous());
   }
 
   void time_all() {
@@ -421,6 +426,7 @@ class Measurement {
   const Ceiling* earlier_;
   const std::function<void()> pause_;
   std::unique_ptr<models::Stream> stream_;
+  std::unique_ptr<models::Event> before_, after_;  // what is timed
   Clock::time_point start_;
   double budget_seconds_ = 0;
   OperandSizes sizes_;

@@ -1,10 +1,13 @@
 // The ceiling accounts for the network's products: all of them, once, and nothing else. No test asserts a time.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
 #include <set>
 
 #include "bench/ceiling/ceiling.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/reference/reference.hpp"
 #include "models/compute/registry.hpp"
 #include "models/families/gpt2/description.hpp"
 #include "models/families/resnet/description.hpp"
@@ -69,6 +72,42 @@ void expect_unsupported(Device& device, const NetworkDescription& network, Preci
     EXPECT_EQ(error.failure(), Failure::unsupported);
     EXPECT_NE(std::string(error.what()).find(device.why_unsupported(dtype)), std::string::npos) << error.what();
   }
+}
+
+/// Each event is a second after the last one, whatever ran between.
+class MadeUpClock final : public ReferenceDevice {
+ public:
+  class Tick final : public Event {
+   public:
+    explicit Tick(double& now) : now_(now) {}
+    void record(Stream&) override { time_ = ++now_; }
+    void synchronize() override {}
+    bool is_done() override { return true; }
+    double seconds_since(Event& earlier) override { return time_ - dynamic_cast<Tick&>(earlier).time_; }
+
+   private:
+    double& now_;
+    double time_ = 0;
+  };
+  std::unique_ptr<Event> create_event() override { return std::make_unique<Tick>(now_); }
+
+ private:
+  double now_ = 0;
+};
+
+TEST(Ceiling, IsOfTheDevicesClock) {
+  MadeUpClock device;
+  const Ceiling ceiling = measure_ceiling(device, small_transformer(), Precision::float32, 1, 16, 0);
+  double head = 0;
+  for (const Ceiling::Entry& entry : ceiling.entries) {
+    if (entry.way == "classifier operator") {
+      head += entry.seconds;
+      continue;
+    }
+    EXPECT_GE(entry.seconds, 1) << entry.product;
+    EXPECT_EQ(entry.seconds, std::round(entry.seconds)) << entry.product << ": one for each run";
+  }
+  EXPECT_NEAR(head, 1, 1e-12) << "one run, shared among three passes that take one each";
 }
 
 class CeilingOn : public testing::TestWithParam<std::tuple<std::string, Precision>> {
