@@ -13,6 +13,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/export/export.hpp"
 #include "results/record/report_io.hpp"
+#include "tests/bench/tool/built.hpp"
 #include "tests/bench/tool/outcome.hpp"
 
 namespace {
@@ -37,7 +38,8 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
   expect_refused(run({"html", "A=", "-o", "out"}), "\"A=\": the name of a file is missing");
   expect_refused(run({"show", "/nowhere"}), "error[cannot-read]: /nowhere: No such file or directory: check the path");
   expect_refused(run({"plan", "--suite", "quick", "--site", "/nowhere"}), "error[cannot-read]: --site /nowhere: ");
-  expect_refused(run({"models", "gpt2-tiny", "--table-rows-at-most", "5"}), "error[option-does-not-apply]: --table-rows-at-most");
+  expect_refused(run({"models", "gpt2-tiny", "--table-rows-at-most", "5"}),
+                 "error[option-does-not-apply]: --table-rows-at-most");
   expect_refused(run({"plan", "--suite", "quick", "--suite", "standard"}), "error[duplicate-value]: --suite: ");
   expect_refused(run({"plan", "--suite", "quick", "--device", "gpu"}), "error[unknown-name]: ");
   expect_refused(run({"show", good, "--width", "3"}), "error[bad-value]: --width 3: value too small (minimum 40)");
@@ -50,8 +52,8 @@ TEST(Tool, BadUsageThatTheLibraryFinds) {
 
 /// In one pipe or log file for both.
 TEST(Tool, AnErrorFollowsWhatWasPrintedBefore) {
-  const std::string command =
-      std::string(TRAINWATT_TOOL) + " compare A='" + fixtures + "/good.json' B='" + fixtures + "/good_energy.json' 2>&1";
+  const std::string command = std::string(tw::built::trainwatt) + " compare A='" + fixtures + "/good.json' B='" +
+                              fixtures + "/good_energy.json' 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string both;
@@ -320,10 +322,10 @@ TEST(Tool, WhatDoesNotArriveIsAnError) {
 
 TEST(Tool, ShellsCompleteTheWordsOfOptions) {
   const std::string script = run({"--describe=bash"}).out;
-  for (const std::string& words : std::vector<std::string>{
-           "--to) words='" + std::string(tw::results::export_formats().front().name) + " ", "--sort) words='plan run throughput ",
-           "--scope) words='device ", "--figure) words='throughput ", "--suite) words='quick ",
-           "--device) words='auto cpu "})
+  for (const std::string& words :
+       std::vector<std::string>{"--to) words='" + std::string(tw::results::export_formats().front().name) + " ",
+                                "--sort) words='plan run throughput ", "--scope) words='device ",
+                                "--figure) words='throughput ", "--suite) words='quick ", "--device) words='auto cpu "})
     EXPECT_NE(script.find(words), std::string::npos) << words << script;
 }
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tests/bench/tool/built.hpp"
+
 namespace tw::testing {
 namespace {
 
@@ -32,7 +34,7 @@ Outcome run(std::vector<std::string> arguments, std::vector<std::string> environ
     for (std::string& a : arguments) argv.push_back(a.data());
     for (std::string& e : environment) envp.push_back(e.data());
     argv.push_back(nullptr), envp.push_back(nullptr);
-    execve(TRAINWATT_TOOL, argv.data(), envp.data());
+    execve(built::trainwatt, argv.data(), envp.data());
     _exit(127);
   }
   int status = 0;

@@ -12,6 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/bench/tool/built.hpp"
+
 namespace tw {
 namespace {
 
@@ -37,7 +39,7 @@ class KilledMeter : public testing::Test {
     const std::string out = (folder_ / "report").string();
     const pid_t meter = fork();
     if (meter == 0) {
-      execl(TRAINWATT_TOOL, "trainwatt", "meter", "--out", out.c_str(), "--", "sh", "-c", command.c_str(), nullptr);
+      execl(built::trainwatt, "trainwatt", "meter", "--out", out.c_str(), "--", "sh", "-c", command.c_str(), nullptr);
       _exit(127);
     }
     return meter;
@@ -50,7 +52,7 @@ TEST_F(KilledMeter, ACommandDoesNotOutliveItsMeter) {
   const fs::path said = folder_ / "pid";
   // Ends by itself after 20 s where nobody ends it; exec: it is the meter's own child.
   const pid_t meter = start_meter("echo $$ > '" + said.string() + ".new' && mv '" + said.string() + ".new' '" +
-                                               said.string() + "' && exec sleep 20");
+                                  said.string() + "' && exec sleep 20");
   while (!fs::exists(said)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const pid_t command = std::stoi(contents(said));
   EXPECT_EQ(kill(meter, SIGKILL), 0);

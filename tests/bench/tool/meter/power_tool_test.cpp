@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "results/record/report_io.hpp"
+#include "tests/bench/tool/built.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
@@ -44,7 +45,7 @@ class PowerTool : public testing::Test {
     return text.str();
   }
   Outcome run(const std::string& arguments, const std::string& environment = "") {
-    const std::string command = "env " + environment + " '" TRAINWATT_TOOL "' " + arguments + " > '" +
+    const std::string command = "env " + environment + " '" + built::trainwatt + "' " + arguments + " > '" +
                                 (folder_ / "out.txt").string() + "' 2> '" + (folder_ / "err.txt").string() + "'";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(folder_ / "out.txt"), contents(folder_ / "err.txt")};
@@ -63,14 +64,14 @@ class PowerTool : public testing::Test {
   }
 
   fs::path folder_;
-  const std::string stand_in_ = "LD_LIBRARY_PATH=" TRAINWATT_NVML;
+  const std::string stand_in_ = std::string("LD_LIBRARY_PATH=") + built::nvml_folder;
 };
 
 TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
   const Outcome bare = run("probe");
   EXPECT_EQ(bare.code, 0) << bare.err;
-  for (const char* word : {"Energy meters of ", "Telemetry", "Settings", "rapl", "nvml", "gpu_clock_mhz", "gpu_power_limit_w",
-                           "cpu_frequency_mhz", "cpu_power_limit_w"})
+  for (const char* word : {"Energy meters of ", "Telemetry", "Settings", "rapl", "nvml", "gpu_clock_mhz",
+                           "gpu_power_limit_w", "cpu_frequency_mhz", "cpu_power_limit_w"})
     EXPECT_NE(bare.out.find(word), std::string::npos) << word << "\n" << bare.out;
   EXPECT_EQ(run("probe --site /nowhere/site.json").code, 2);
 
@@ -145,7 +146,7 @@ TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
 
 // Two commands of one second, as a script has them.
 TEST_F(PowerTool, CommandsWithoutAFolderEachHaveTheirOwn) {
-  const std::string tool = "cd '" + folder_.string() + "' && for i in 1 2 3 4; do '" TRAINWATT_TOOL
+  const std::string tool = "cd '" + folder_.string() + "' && for i in 1 2 3 4; do '" + built::trainwatt +
                            "' meter -- touch ran$i 2>>err.txt || exit 1 & done; wait";
   EXPECT_EQ(std::system(tool.c_str()), 0) << contents(folder_ / "err.txt");
   for (const char* one : {"ran1", "ran2", "ran3", "ran4"}) EXPECT_TRUE(fs::exists(folder_ / one)) << one;
@@ -156,11 +157,11 @@ TEST_F(PowerTool, CommandsWithoutAFolderEachHaveTheirOwn) {
 
 // One task of two is metered, and it is not the first: nobody would come to read.
 TEST_F(PowerTool, TheOnlyMeteredTaskReads) {
-  const Outcome done = run("meter --parse --out '" + out() + "' -- echo samples=64",
-                           "XDG_RUNTIME_DIR='" + folder_.string() +
-                               "' PMIX_NAMESPACE=alone" + std::to_string(getpid()) +
-                               " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "
-                               "OMPI_COMM_WORLD_LOCAL_SIZE=2");
+  const Outcome done =
+      run("meter --parse --out '" + out() + "' -- echo samples=64",
+          "XDG_RUNTIME_DIR='" + folder_.string() + "' PMIX_NAMESPACE=alone" + std::to_string(getpid()) +
+              " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+              "OMPI_COMM_WORLD_LOCAL_SIZE=2");
   EXPECT_EQ(done.code, 0) << done.err;
   std::vector<fs::path> reports;
   for (const auto& entry : fs::recursive_directory_iterator(out()))
@@ -171,7 +172,8 @@ TEST_F(PowerTool, TheOnlyMeteredTaskReads) {
   EXPECT_EQ(warnings_of(read, "local rank 1 reads"), 1) << done.err;
   for (const fs::path& runtime : {fs::path("/run"), folder_})
     for (const auto& entry : fs::directory_iterator(runtime))
-      EXPECT_EQ(entry.path().filename().string().find("-alone" + std::to_string(getpid())), std::string::npos) << entry.path();
+      EXPECT_EQ(entry.path().filename().string().find("-alone" + std::to_string(getpid())), std::string::npos)
+          << entry.path();
 }
 
 TEST_F(PowerTool, MeterSaysWhatIsWrongWithItsWords) {
@@ -255,9 +257,10 @@ TEST_F(PowerTool, AnEstimateIsLabelledAndCountsNowhere) {
 TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   standin::StandIn gpus(1);
   gpus.edit(0, [](standin::Gpu& gpu) { gpu.step_ns = 1'000'000; });
-  const Outcome done = run("meter --parse --out '" + out() +
-                               "' -- sh -c 'echo samples=1 seconds=1; sleep 2.5; echo step 9 samples=6400 seconds=1.25'",
-                           stand_in_);
+  const Outcome done =
+      run("meter --parse --out '" + out() +
+              "' -- sh -c 'echo samples=1 seconds=1; sleep 2.5; echo step 9 samples=6400 seconds=1.25'",
+          stand_in_);
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out, "samples=1 seconds=1\nstep 9 samples=6400 seconds=1.25\n") << "copied through";
   expect_good_report();
@@ -267,7 +270,8 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   const double window = record.trials.at(0).window_s;
   EXPECT_GE(window, 2.5);
   EXPECT_EQ(record.trials[0].samples_s, 1.25);
-  EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / 1.25, 1e-6) << "over its own seconds, without start and end";
+  EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / 1.25, 1e-6)
+      << "over its own seconds, without start and end";
   const double watts = 1e-3 * static_cast<double>(standin::operation(gpus.gpu(0)).power_mw);
   const Estimate joules = record.summary.energy_j.at(results::Scope::device).value();
   const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
@@ -379,9 +383,9 @@ TEST_F(PowerTool, OneProcessOfANodeReadsWhateverTheLauncher) {
     for (const std::string rank : {"0", "1"}) {
       std::string variables = launcher.variables;
       for (std::size_t at; (at = variables.find("%d")) != std::string::npos;) variables.replace(at, 2, rank);
-      script += "env " + variables + " CUDA_VISIBLE_DEVICES=" + rank + " sh -c '\"" TRAINWATT_TOOL "\" meter --out \"" +
-                out() + "\" -- \"" + work.string() + "\" \"" + (folder_ / ("ran" + rank)).string() +
-                "\"; exit $?' & p" + rank + "=$!\n";
+      script += "env " + variables + " CUDA_VISIBLE_DEVICES=" + rank + " sh -c '\"" + built::trainwatt +
+                "\" meter --out \"" + out() + "\" -- \"" + work.string() + "\" \"" +
+                (folder_ / ("ran" + rank)).string() + "\"; exit $?' & p" + rank + "=$!\n";
       fs::remove(folder_ / ("ran" + rank));
     }
     std::ofstream(folder_ / "launch") << script << "wait $p0 && wait $p1\n";
