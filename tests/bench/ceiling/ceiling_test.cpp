@@ -75,8 +75,10 @@ void expect_unsupported(Device& device, const NetworkDescription& network, Preci
 }
 
 /// Each event is a second after the last one, whatever ran between.
-class MadeUpClock final : public ReferenceDevice {
+class MadeUpClock final : public reference::ReferenceDevice {
  public:
+  MadeUpClock() : ReferenceDevice(1) {}
+
   class Tick final : public Event {
    public:
     explicit Tick(double& now) : now_(now) {}

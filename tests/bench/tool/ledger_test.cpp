@@ -114,7 +114,9 @@ TEST(Ledger, AgainstAReport) {
   const Outcome direct = against(file_with(report.dump(), "-ledger"));
   ASSERT_EQ(direct.code, 0) << direct.err;
   for (const auto& row : nlohmann::json::parse(direct.out).at("ledgers").at(0).at("operators")) {
-    if (row.at("operator") == "adamw") EXPECT_EQ(row.at("measured_s"), 0.0625);
+    if (row.at("operator") == "adamw") {
+      EXPECT_EQ(row.at("measured_s"), 0.0625);
+    }
   }
   report.at("records").at(0).at("summary").at("op_share") = nlohmann::json::object();
   expect_refused(against(file_with(report.dump(), "-ledger")), "error[no-match]: --against");
