@@ -59,4 +59,9 @@ constexpr std::uint64_t random_stream(std::string_view purpose, std::uint64_t nu
 /// [0, 1) with 24 bits.
 TW_HOST_DEVICE static inline float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
+/// Uniform in [0, bound), of a bound up to 2^32.
+TW_HOST_DEVICE static inline std::int64_t to_uniform_below(std::uint32_t word, std::int64_t bound) {
+  return static_cast<std::int64_t>((static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(bound)) >> 32);
+}
+
 }  // namespace tw::models

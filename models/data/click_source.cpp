@@ -22,11 +22,6 @@ std::int64_t octave_ranks(std::size_t octave, std::int64_t pairs) {
   return std::min(octave_begin(octave + 1), pairs) - octave_begin(octave);
 }
 
-/// `word` as a uniform integer in [0, bound).
-std::int64_t below(std::uint32_t word, std::int64_t bound) {
-  return static_cast<std::int64_t>((std::uint64_t{word} * static_cast<std::uint64_t>(bound)) >> 32);
-}
-
 }  // namespace
 
 ClickSource::ClickSource(std::vector<std::int64_t> table_rows, std::int64_t dense_features, std::int64_t hot,
@@ -53,8 +48,8 @@ ClickSource::ClickSource(std::vector<std::int64_t> table_rows, std::int64_t dens
       table.until.push_back(static_cast<std::uint32_t>(sum / all * two_to_32));
     }
     const PhiloxWords words = random_block(seed, random_stream("clicks.tables"), t);
-    table.offset = static_cast<std::uint64_t>(below(words.word[0], table.pairs));
-    table.factor = 1 + static_cast<std::uint64_t>(below(words.word[1], table.pairs));
+    table.offset = static_cast<std::uint64_t>(to_uniform_below(words.word[0], table.pairs));
+    table.factor = 1 + static_cast<std::uint64_t>(to_uniform_below(words.word[1], table.pairs));
     while (std::gcd(table.factor, static_cast<std::uint64_t>(table.pairs)) != 1) ++table.factor;
     tables_.push_back(std::move(table));
   }
@@ -85,7 +80,7 @@ std::int32_t ClickSource::draw_index(std::uint64_t stream, std::size_t table, st
       static_cast<std::uint64_t>(table) * static_cast<std::uint64_t>(hot_) + static_cast<std::uint64_t>(h));
   std::size_t octave = 0;
   while (octave < t.until.size() && words.word[0] >= t.until[octave]) ++octave;
-  const std::int64_t rank = octave_begin(octave) + below(words.word[1], octave_ranks(octave, t.pairs));
+  const std::int64_t rank = octave_begin(octave) + to_uniform_below(words.word[1], octave_ranks(octave, t.pairs));
   const bool is_wrong = words.word[2] < static_cast<std::uint32_t>(click_vote_error * two_to_32);
   return rows_of(table, rank)[is_click == is_wrong ? 1 : 0];
 }

@@ -16,11 +16,6 @@ using synthetic::draw;
 constexpr std::uint64_t at_label = 0, at_topic = 1, at_other_topic = 2, at_length = 3, at_tokens = 16;
 constexpr std::uint64_t at_choices = std::uint64_t{1} << 32, at_masks = std::uint64_t{1} << 33;
 
-/// `word` as a uniform integer in [0, bound).
-std::int64_t below(std::uint32_t word, std::int64_t bound) {
-  return static_cast<std::int64_t>((std::uint64_t{word} * static_cast<std::uint64_t>(bound)) >> 32);
-}
-
 }  // namespace
 
 MaskedSource::MaskedSource(std::int64_t vocabulary, std::uint64_t seed)
@@ -72,7 +67,7 @@ void MaskedSource::fill_one(std::uint64_t stream, std::int64_t b, const MaskedLa
       continue;
     }
     const PhiloxWords words = random_block(seed_, stream, at_tokens + static_cast<std::uint64_t>(t));
-    const std::uint32_t first = (std::uint32_t{1} << below(words.word[0], levels_)) - 1;
+    const std::uint32_t first = (std::uint32_t{1} << to_uniform_below(words.word[0], levels_)) - 1;
     tokens[t] = token(segments[t] == 0 ? topic_a : topic_b, first + (words.word[1] & first));
     positions.push_back(t);
   }
@@ -87,9 +82,9 @@ void MaskedSource::fill_one(std::uint64_t stream, std::int64_t b, const MaskedLa
     rows[b * masked + i] = static_cast<std::int32_t>(b * seq + t);
     targets[b * masked + i] = tokens[t];
     const PhiloxWords words = random_block(seed_, stream, at_masks + static_cast<std::uint64_t>(i));
-    const std::int64_t tenth = below(words.word[0], 10);
+    const std::int64_t tenth = to_uniform_below(words.word[0], 10);
     if (tenth < 8) tokens[t] = mask;
-    if (tenth == 8) tokens[t] = first_ordinary + static_cast<std::int32_t>(below(words.word[1], ordinary_));
+    if (tenth == 8) tokens[t] = first_ordinary + static_cast<std::int32_t>(to_uniform_below(words.word[1], ordinary_));
   }
   rows[layout.batch * masked + b] = static_cast<std::int32_t>(b * seq);
   targets[layout.batch * masked + b] = is_random;

@@ -12,11 +12,8 @@ SegmentedSource::SegmentedSource(int size, int channels, std::int64_t classes, s
 SegmentedSource::Disc SegmentedSource::disc(Split split, std::uint64_t sample) const {
   const char* const purpose = split == Split::training ? "discs.training" : "discs.held_out";
   const PhiloxWords words = random_block(seed_, random_stream(purpose, sample), 0);
-  const auto below = [](std::uint32_t word, std::int64_t count) {
-    return static_cast<std::int64_t>((static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(count)) >> 32);
-  };
-  const std::int64_t least = size_ / 6, radius = least + below(words.word[2], size_ / 2 - least + 1);
-  return {below(words.word[0], size_), below(words.word[1], size_), radius * radius};
+  const std::int64_t least = size_ / 6, radius = least + to_uniform_below(words.word[2], size_ / 2 - least + 1);
+  return {to_uniform_below(words.word[0], size_), to_uniform_below(words.word[1], size_), radius * radius};
 }
 
 void SegmentedSource::fill(Split split, std::uint64_t first_sample, const Tensor& shape, void* images,
