@@ -12,22 +12,24 @@ constexpr int most_threads =
     occupancy::common_threads({occupancy::embedding_bag_forward_kernel, occupancy::interaction_forward_kernel,
                                occupancy::interaction_backward_kernel});
 
-int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
-
 template <class T>
 struct Bags {
   const float* rows;
   const std::int32_t *tables, *indices;
   T* y;
-  Index slots, hot, width;
+  unsigned bags, slots;
+  Index hot, width;
 };
 
-/// A block for each bag.
+/// A team for each bag.
 template <class T, int N>
-__global__ void __launch_bounds__(most_threads) embedding_bag_forward_kernel(Bags<T> a) {
-  const Index bag = blockIdx.x, slot = bag % a.slots, first = a.tables[2 * slot];
+__global__ void __launch_bounds__(most_threads) embedding_bag_forward_kernel(Bags<T> a, Teams t) {
+  const InTeam me(t);
+  const unsigned number = blockIdx.x * t.teams + me.team;
+  if (me.idle || number >= a.bags) return;
+  const Index bag = number, slot = number % a.slots, first = a.tables[2 * slot];
   const Index hot = a.tables[2 * slot + 1] > 0 ? a.hot : 0;
-  for (Index column = threadIdx.x * N; column < a.width; column += blockDim.x * N) {
+  for (Index column = static_cast<Index>(me.lane) * N; column < a.width; column += t.lanes * N) {
     Floats<N> sum{};
     for (Index h = 0; h < hot; ++h) {
       const Floats<N> row = load<N>(a.rows + (first + a.indices[bag * a.hot + h]) * a.width + column);
@@ -218,15 +220,17 @@ struct CrossEntropyOp {
 void embedding_bag_forward(cudaStream_t stream, const EmbeddingBagForward& args) {
   const Index width = args.y.dims[2];
   with_packs(args.y.dtype, width, {args.rows.data, args.y.data}, [&]<class T, int N>() {
+    const auto bags = static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]);  // the update numbers them in int32
     const Bags<T> a{args.rows.as<float>(),
                     args.tables.as<std::int32_t>(),
                     args.indices.as<std::int32_t>(),
                     args.y.as<T>(),
-                    args.tables.dims[0],
+                    bags,
+                    static_cast<unsigned>(args.tables.dims[0]),
                     args.indices.dims[2],
                     width};
-    launch<embedding_bag_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * a.slots), threads_for(width / N),
-                                               0, stream, a);
+    const Teams teams(width / N, most_threads, most_threads, bags);
+    launch<embedding_bag_forward_kernel<T, N>>(teams.blocks(bags), teams.threads(), 0, stream, a, teams);
   });
 }
 

@@ -12,7 +12,7 @@
 // So a run of n places takes at most 64, 64, and 64 + n/4096 additions one after the other.
 #pragma once
 
-#include "models/compute/cuda/kernels/support.cuh"
+#include "models/compute/cuda/kernels/teams.cuh"
 
 namespace tw::models::cuda {
 
@@ -20,17 +20,6 @@ constexpr Index run_piece = 64;  // places
 constexpr Index run_group = 64;  // pieces
 constexpr int run_threads = occupancy::common_threads(
     {occupancy::run_pieces_kernel, occupancy::run_groups_kernel, occupancy::run_totals_kernel});
-
-/// The teams of a block: `lanes` threads side by side, each of which has every lanes-th pack of a row's columns.
-/// Threads behind the last team are idle.
-struct Teams {
-  unsigned lanes, teams;
-  /// As many teams as `threads` hold, at least one and at most `most`, for rows of so many packs.
-  Teams(Index packs, int threads, Index most)
-      : lanes(static_cast<unsigned>(std::min<Index>(packs, run_threads))),
-        teams(static_cast<unsigned>(std::clamp<Index>(threads / static_cast<int>(lanes), 1, most))) {}
-  int threads() const { return round_to_warps(lanes * teams); }
-};
 
 struct Runs {
   const std::uint32_t* keys;  // ascending
@@ -90,11 +79,11 @@ __device__ inline void add_rows(Floats<N>& sum, Index begin, Index end, Row&& ro
 template <class T, int N, class Sink>
 __global__ void __launch_bounds__(run_threads, occupancy::run_pieces_kernel.blocks)
     run_pieces_kernel(Runs a, const T* x, Teams t, Sink sink) {
-  const unsigned team = threadIdx.x / t.lanes, lane = threadIdx.x - team * t.lanes;
-  if (team >= t.teams) return;
+  const InTeam me(t);
+  if (me.idle) return;
   const unsigned offsets = static_cast<unsigned>(a.count < run_piece ? a.count : run_piece);
   const unsigned round = blockIdx.x / offsets, offset = blockIdx.x - round * offsets;
-  const Index piece = static_cast<Index>(round) * t.teams + team, first = piece * run_piece + offset;
+  const Index piece = static_cast<Index>(round) * t.teams + me.team, first = piece * run_piece + offset;
   if (first >= a.count) return;
   const std::uint32_t key = a.keys[first];
   const bool begins = first == 0 || a.keys[first - 1] != key;
@@ -102,7 +91,7 @@ __global__ void __launch_bounds__(run_threads, occupancy::run_pieces_kernel.bloc
   const Index limit = (piece + 1) * run_piece < a.count ? (piece + 1) * run_piece : a.count;
   const Index end = run_end(a.keys, 1, first, limit);
   const bool ends = end < limit || end == a.count || a.keys[end] != key;
-  for (Index column = static_cast<Index>(lane) * N; column < a.width; column += t.lanes * N) {
+  for (Index column = static_cast<Index>(me.lane) * N; column < a.width; column += t.lanes * N) {
     Floats<N> sum{};
     add_rows(sum, first, end, [&](Index i) { return x + a.rows[i] * a.width + column; });
     if (begins && ends)
@@ -116,15 +105,15 @@ __global__ void __launch_bounds__(run_threads, occupancy::run_pieces_kernel.bloc
 template <int N, class Sink>
 __global__ void __launch_bounds__(run_threads, occupancy::run_groups_kernel.blocks)
     run_groups_kernel(Runs a, Teams t, Sink sink) {
-  const unsigned team = threadIdx.x / t.lanes, lane = threadIdx.x - team * t.lanes;
-  if (team >= t.teams) return;
-  const Index group = static_cast<Index>(blockIdx.x) * t.teams + team + 1, first = group * run_group;
+  const InTeam me(t);
+  if (me.idle) return;
+  const Index group = static_cast<Index>(blockIdx.x) * t.teams + me.team + 1, first = group * run_group;
   if (group >= a.groups) return;
   const std::uint32_t key = a.keys[first * run_piece];
   if (a.keys[first * run_piece - 1] != key || !sink.takes(key)) return;
   const Index limit = first + run_group < a.pieces ? first + run_group : a.pieces;
   const Index end = run_end(a.keys, run_piece, first, limit);
-  for (Index column = static_cast<Index>(lane) * N; column < a.width; column += t.lanes * N) {
+  for (Index column = static_cast<Index>(me.lane) * N; column < a.width; column += t.lanes * N) {
     Floats<N> sum{};
     add_rows(sum, first, end, [&](Index i) -> const float* { return a.heads + i * a.width + column; });
     store(a.of_groups + group * a.width + column, sum);
@@ -135,9 +124,9 @@ __global__ void __launch_bounds__(run_threads, occupancy::run_groups_kernel.bloc
 template <int N, class Sink>
 __global__ void __launch_bounds__(run_threads, occupancy::run_totals_kernel.blocks)
     run_totals_kernel(Runs a, Teams t, Sink sink) {
-  const unsigned team = threadIdx.x / t.lanes, lane = threadIdx.x - team * t.lanes;
-  if (team >= t.teams) return;
-  const Index piece = static_cast<Index>(blockIdx.x) * t.teams + team, next = piece + 1;
+  const InTeam me(t);
+  if (me.idle) return;
+  const Index piece = static_cast<Index>(blockIdx.x) * t.teams + me.team, next = piece + 1;
   if (next >= a.pieces) return;
   const std::uint32_t key = a.keys[next * run_piece];
   if (a.keys[next * run_piece - 1] != key || !sink.takes(key)) return;
@@ -147,7 +136,7 @@ __global__ void __launch_bounds__(run_threads, occupancy::run_totals_kernel.bloc
   const Index end = next < limit ? run_end(a.keys, run_piece, next, limit) : limit;
   const bool goes_on = end == group_piece && group < a.groups && a.keys[group_piece * run_piece] == key;
   const Index end_group = goes_on ? run_end(a.keys, run_piece * run_group, group, a.groups) : group;
-  for (Index column = static_cast<Index>(lane) * N; column < a.width; column += t.lanes * N) {
+  for (Index column = static_cast<Index>(me.lane) * N; column < a.width; column += t.lanes * N) {
     Floats<N> sum = load<N>(a.tails + piece * a.width + column);
     add_rows(sum, next, end, [&](Index i) -> const float* { return a.heads + i * a.width + column; });
     add_rows(sum, group, end_group, [&](Index i) -> const float* { return a.of_groups + i * a.width + column; });
@@ -171,20 +160,17 @@ void sum_runs(cudaStream_t stream, const std::uint32_t* keys, const std::int32_t
   auto* tails = static_cast<float*>(scratch);
   float *const heads = tails + pieces * width, *const of_groups = heads + pieces * width;
   const Runs a{keys, rows, count, width, pieces, groups, tails, heads, of_groups};
-  const Teams first(width / N, run_threads, pieces);
-  launch<run_pieces_kernel<T, N, Sink>>(
-      static_cast<unsigned>(ceil_div(pieces, first.teams) * std::min(count, run_piece)), first.threads(), 0, stream, a,
-      x, first, sink);
+  const Teams first(width / N, run_threads, run_threads, pieces);
+  launch<run_pieces_kernel<T, N, Sink>>(first.blocks(pieces) * static_cast<unsigned>(std::min(count, run_piece)),
+                                        first.threads(), 0, stream, a, x, first, sink);
   constexpr int n = N == 1 ? 1 : width_of<float>;
   if (groups > 1) {
-    const Teams teams(width / n, warp_size, groups - 1);  // few and slow: spread over the SMs
-    launch<run_groups_kernel<n, Sink>>(static_cast<unsigned>(ceil_div(groups - 1, teams.teams)), teams.threads(), 0,
-                                       stream, a, teams, sink);
+    const Teams teams(width / n, run_threads, warp_size, groups - 1);  // few and slow: spread over the SMs
+    launch<run_groups_kernel<n, Sink>>(teams.blocks(groups - 1), teams.threads(), 0, stream, a, teams, sink);
   }
   if (pieces > 1) {
-    const Teams teams(width / n, run_threads, pieces - 1);
-    launch<run_totals_kernel<n, Sink>>(static_cast<unsigned>(ceil_div(pieces - 1, teams.teams)), teams.threads(), 0,
-                                       stream, a, teams, sink);
+    const Teams teams(width / n, run_threads, run_threads, pieces - 1);
+    launch<run_totals_kernel<n, Sink>>(teams.blocks(pieces - 1), teams.threads(), 0, stream, a, teams, sink);
   }
 }
 
