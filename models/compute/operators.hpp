@@ -79,7 +79,7 @@ struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + posit
   Tensor position_table;        // T (max_seq, width); optional
   Tensor y;                     // T (batch, seq, width)
 };
-struct EmbeddingBackward {      // deterministic: contributions of one token are added in order of position
+struct EmbeddingBackward {      // deterministic: the tokens alone say in which order contributions of one are added
   Tensor tokens;                // int32 (batch, seq)
   Tensor dy;                    // T (batch, seq, width)
   Tensor d_token_table;         // float32 (vocabulary, width); always accumulated into (the tied head writes it first)
@@ -221,8 +221,9 @@ struct EmbeddingBagForward {    // y[i, s, :] = Σ_h rows[tables[s].first + indi
   Tensor y;                     // T (batch, slots, width)
 };
 struct EmbeddingBagUpdate {     // backward and SGD in one: each row that occurs becomes
-                                // row − learning_rate · f · Σ dy[i, s, :] over its occurrences, in order of (i, s, h);
-                                // f = gradient_scale · clip_factor / loss_scale. Nothing where found_non_finite
+                                // row − learning_rate · f · Σ dy[i, s, :] over its occurrences, in an order that the
+                                // indices alone give; f = gradient_scale · clip_factor / loss_scale. Nothing where
+                                // found_non_finite
   Tensor rows;                  // float32 (all rows, width), in place
   Tensor tables, indices;       // as in forward
   Tensor dy;                    // T (batch, slots, width)

@@ -67,6 +67,34 @@ TEST_P(Embedding, Backward) {
   }
 }
 
+TEST_P(Embedding, BackwardOfTokensThatOccurOften) {
+  TW_NEEDS(Op::embedding_backward);
+  for (const std::vector<int>& counts : frequent_counts()) {
+    const Ints tokens = occurrences(counts, 1);
+    const auto places = static_cast<std::int64_t>(tokens.size());
+    for (const std::int64_t width : {3, 16, 1030}) {
+      if (width > 16 && places > 400) continue;
+      for (const bool exact : {true, false}) {
+        SCOPED_TRACE(Dims({places, static_cast<std::int64_t>(counts.size()), width, exact}).str());
+        const Dims y{1, places, width}, table{static_cast<std::int64_t>(counts.size()), width};
+        const Floats dy = exact ? integers(y.count(), 2, -8, 9) : normal(y.count(), 2);
+        compare(
+            device(), Op::embedding_backward, dtype(),
+            [&](Lab& lab) {
+              lab.device.embedding_backward(
+                  *lab.stream,
+                  {.tokens = lab.in({1, places}, tokens),
+                   .dy = lab.in(dtype(), y, dy),
+                   .d_token_table = lab.in_out("d_token_table", DType::float32, table,
+                                               exact ? integers(table.count(), 3, -9, 9)
+                                                     : Floats(static_cast<std::size_t>(table.count()), 0.0f))});
+            },
+            exact ? Exactness::exact : Exactness::tolerance);
+      }
+    }
+  }
+}
+
 TEST_P(Embedding, PositionsBeyondTheSequenceHaveNoGradient) {
   TW_NEEDS(Op::embedding_backward);
   Lab lab(device());

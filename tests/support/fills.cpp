@@ -1,6 +1,7 @@
 #include "tests/support/fills.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace tw::test {
 namespace {
@@ -33,6 +34,26 @@ Floats integers(std::int64_t count, std::uint64_t seed, int low, int high) {
 }
 Ints indices(std::int64_t count, std::uint64_t seed, int below) {
   return filled<std::int32_t>(count, [=](std::size_t i) { return unit(seed, i) * below; });
+}
+Ints occurrences(const std::vector<int>& counts, std::uint64_t seed) {
+  Ints all;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    all.insert(all.end(), static_cast<std::size_t>(counts[i]), static_cast<std::int32_t>(i));
+  for (std::size_t i = all.size(); i > 1; --i)
+    std::swap(all[i - 1], all[static_cast<std::size_t>(unit(seed, i) * static_cast<double>(i))]);
+  return all;
+}
+const std::vector<std::vector<int>>& frequent_counts() {
+  static const std::vector<std::vector<int>> all = {
+      {1000},                             // one row in all places
+      {3, 900, 20},                       // in nearly all
+      {500, 500},                         // two rows
+      {64, 64, 128, 64, 1},               // from border to border
+      {63, 1, 65, 127, 129, 0, 192, 64},  // next to borders, across one, and to the end
+      {1, 4095, 4096, 200},
+      {64, 8192, 64},
+      {70, 9000, 5, 100}};
+  return all;
 }
 Floats uniform(std::int64_t count, std::uint64_t seed, double low, double high) {
   return filled<float>(count, [=](std::size_t i) { return low + unit(seed, i) * (high - low); });

@@ -165,6 +165,49 @@ TEST_P(TrafficTest, OfBatchNorm) {
   expect_bytes(backward, traffic(backward).read / 4, 6 * 64 * 4, run);
 }
 
+// No thread adds much of a row that occurs often: 64 gradients, 64 sums of 64, and one sum of 4096 for each 4096 of
+// them.
+TEST_P(TrafficTest, OfRowsThatOccurOften) {
+  const std::int64_t width = 16, pack = GetParam().device == "misaligned" ? 1 : 16 / static_cast<int>(element());
+  for (const std::vector<int>& counts : {std::vector<int>{1000}, {500, 500}, {20000}, {1, 9999, 10000}}) {
+    const Ints index = occurrences(counts, 1);
+    const auto places = static_cast<std::int64_t>(index.size()),
+               rows_of_table = static_cast<std::int64_t>(counts.size());
+    const double row = static_cast<double>(width) * sizeof(float), dy = static_cast<double>(places * width) * element();
+    const auto expect = [&](const Traffic& ledger, const simt::Touched& touched) {
+      SCOPED_TRACE(Dims({places, rows_of_table}).str());
+      // The sums of the 64s and of the 4096s: those of a run are one more than the borders that it crosses.
+      const auto sums = [&](std::int64_t piece) { return static_cast<double>(places / piece + rows_of_table) * row; };
+      const double parts = sums(64) + sums(64 * 64), table = static_cast<double>(rows_of_table) * row;
+      const auto read = static_cast<double>(touched.read), written = static_cast<double>(touched.written);
+      EXPECT_GE(read, dy + table);
+      EXPECT_LE(read, ledger.read + parts);
+      EXPECT_GE(written, table);
+      EXPECT_LE(written, ledger.written + parts);
+      const std::int64_t gradients = 64 * pack * static_cast<std::int64_t>(size_of(dtype())),
+                         sums_of_one = (64 + places / 4096 + 1) * std::min<std::int64_t>(4 * pack, 16);
+      const std::int64_t row_itself = 4 * pack;
+      EXPECT_LE(touched.most_read, static_cast<std::size_t>(std::max(gradients, sums_of_one) + row_itself));
+    };
+    const EmbeddingBackward backward{.tokens = lab().in({1, places}, index),
+                                     .dy = in({1, places, width}, 2),
+                                     .d_token_table = lab().in_out("d_table", DType::float32, {rows_of_table, width},
+                                                                   normal(rows_of_table * width, 3))};
+    simt::count_touched();
+    device().embedding_backward(stream(), backward);
+    expect(traffic(backward), simt::take_touched());
+    StepScalars values;
+    values.learning_rate = values.gradient_scale = values.clip_factor = values.loss_scale = 1;
+    const EmbeddingBagUpdate update{
+        lab().in_out("rows", DType::float32, {rows_of_table, width}, normal(rows_of_table * width, 3)),
+        lab().in({1, 2}, {0, static_cast<std::int32_t>(rows_of_table)}), lab().in({places, 1, 1}, index),
+        in({places, 1, width}, 4), lab().scalars(values)};
+    simt::count_touched();
+    device().embedding_bag_update(stream(), update);
+    expect(traffic(update), simt::take_touched());
+  }
+}
+
 TEST_P(TrafficTest, OfTheOptimizer) {
   const std::int64_t count = 4096;
   StepScalars values;

@@ -113,6 +113,7 @@ struct Lane {
   unsigned mask = 0;
   Meeting* meeting = nullptr;  // whose values the lane may still read
   Runner* runner = nullptr;    // from its start to its end
+  std::size_t read = 0;        // bytes counted
 };
 
 class Block {
@@ -236,6 +237,7 @@ void Block::run(dim3 extent, dim3 grid, uint3 index, const std::function<void()>
     lane.index = i;
     lane.meeting = nullptr;
     lane.state = Lane::State::ready;
+    lane.read = 0;
   }
   if (take_next()) leave(launcher_);
   if (left_ == count_ && !error_) return;
@@ -461,7 +463,12 @@ Touched take_touched() {
   return touched;
 }
 void touches(const void* data, std::size_t bytes, bool is_store) {
-  if (counts && is_first_run && memory().holds(data)) (is_store ? touched.written : touched.read) += bytes;
+  if (!counts || !is_first_run || !memory().holds(data)) return;
+  (is_store ? touched.written : touched.read) += bytes;
+  if (is_store) return;
+  Lane& lane = block().lane();
+  lane.read += bytes;
+  touched.most_read = std::max(touched.most_read, lane.read);
 }
 
 const Thread& current() { return block().lane().thread; }

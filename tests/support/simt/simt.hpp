@@ -96,10 +96,11 @@ T* dynamic_shared() {
 }
 
 /// What kernels have loaded from device memory and stored to it by the accesses of kernels/support.cuh since the last
-/// start of counting, of one of the three runs of each launch. Single elements that a kernel reaches by a pointer of its
-/// own are not counted.
+/// start of counting, of one of the three runs of each launch. Single elements that a kernel reaches by a pointer of
+/// its own are not counted.
 struct Touched {
   std::size_t read = 0, written = 0;  ///< bytes
+  std::size_t most_read = 0;          ///< of them, the most by one thread of a launch
 };
 void count_touched();    ///< starts from 0
 Touched take_touched();  ///< ends counting

@@ -8,22 +8,29 @@ constexpr int sum_threads = 256, final_threads = occupancy::column_sums_kernel.t
 
 /// One slice: its sums to `partial` (slices, columns), or where there is only one, to the totals.
 template <class T, int N>
-__global__ void __launch_bounds__(final_threads)
+__global__ void __launch_bounds__(final_threads, occupancy::column_sums_kernel.blocks)
     column_sums_kernel(const T* x, Columns c, float* partial, ColumnTotals totals) {
   const ColumnThread<N> me(c);
   float sums[N] = {};
-  const auto add_rows = [&](auto&& read) {
-#pragma unroll 4
-    for (Index row = me.row; row < me.end; row += me.step) {
-      const Floats<N> values = read(x + row * c.ld + me.column);
+  const auto add = [&](const Floats<N>& of_row) {
 #pragma unroll
-      for (int k = 0; k < N; ++k) sums[k] += values[k];
-    }
+    for (int k = 0; k < N; ++k) sums[k] += of_row[k];
   };
+  constexpr int ahead = 4;  // rows on their way before the first is added
+  const Index stride = me.step * c.ld;
+  const T* values = x + me.row * c.ld + me.column;
+  Index row = me.row;
   if (me.width == N) {
-    add_rows([](const T* p) { return load<N>(p); });
+    for (; row + (ahead - 1) * me.step < me.end; row += ahead * me.step, values += ahead * stride) {
+      Pack<T, N> packs[ahead];
+#pragma unroll
+      for (int r = 0; r < ahead; ++r) packs[r] = load_pack<N>(values + r * stride);
+#pragma unroll
+      for (int r = 0; r < ahead; ++r) add(to_floats(packs[r]));
+    }
+    for (; row < me.end; row += me.step, values += stride) add(load<N>(values));
   } else if (me.width > 0) {
-    add_rows([&](const T* p) { return load_some<N>(p, me.width); });
+    for (; row < me.end; row += me.step, values += stride) add(load_some<N>(values, me.width));
   }
   const Index tile_begin = me.column - me.x * N, slice = me.slice;
   sum_down(c, me.x, me.y, sums, dynamic_shared<float>(), [&](int in_tile, float sum) {

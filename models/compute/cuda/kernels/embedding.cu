@@ -1,13 +1,12 @@
-// Embedding: a gather forward; backward the positions are sorted by token, so that each token's row is summed by one
-// block in order of position.
+// Embedding: a gather forward; backward the positions are sorted by token, and the rows of each token are summed.
 #include "models/compute/cuda/kernels/columns.cuh"
 #include "models/compute/cuda/kernels/kernels.hpp"
+#include "models/compute/cuda/kernels/run_sums.cuh"
 
 namespace tw::models::cuda {
 namespace {
 
-constexpr int most_threads =
-    occupancy::common_threads({occupancy::embedding_forward_kernel, occupancy::embedding_backward_kernel});
+constexpr int most_threads = occupancy::embedding_forward_kernel.threads;
 
 int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
 
@@ -50,64 +49,40 @@ struct ZeroOp {
   }
 };
 
-template <class T>
-struct Backward {
-  const std::uint32_t* tokens;    // sorted
-  const std::int32_t* positions;  // in that order
-  const T* dy;
+/// Of sum_runs(): what a token's rows add up to, to its row of the gradient.
+struct AddToTable {
   float* d_token_table;
-  Index count, width;
-};
-
-/// A block for each place in the sorted order; only those where a token begins have work.
-template <class T, int N>
-__global__ void __launch_bounds__(most_threads) embedding_backward_kernel(Backward<T> a) {
-  const Index first = blockIdx.x;
-  const std::uint32_t token = a.tokens[first];
-  if (first > 0 && a.tokens[first - 1] == token) return;
-  constexpr int ahead = 4;  // rows on their way before the first is added
-  for (Index column = threadIdx.x * N; column < a.width; column += blockDim.x * N) {
-    float* total = a.d_token_table + token * a.width + column;
-    Floats<N> sum = load<N>(total);
-    Index i = first;
-    for (; i + ahead <= a.count && a.tokens[i + ahead - 1] == token; i += ahead) {
-      Pack<T, N> rows[ahead];
+  Index width;
+  __device__ bool takes(std::uint32_t) const { return true; }
+  template <int N>
+  __device__ void add(std::uint32_t token, Index column, const Floats<N>& sum) const {
+    float* row = d_token_table + token * width + column;
+    Floats<N> total = load<N>(row);
 #pragma unroll
-      for (int r = 0; r < ahead; ++r) rows[r] = load_pack<N>(a.dy + a.positions[i + r] * a.width + column);
-#pragma unroll
-      for (int r = 0; r < ahead; ++r) {
-        const Floats<N> row = to_floats(rows[r]);
-#pragma unroll
-        for (int k = 0; k < N; ++k) sum[k] += row[k];
-      }
-    }
-    for (; i < a.count && a.tokens[i] == token; ++i) {
-      const Floats<N> row = load<N>(a.dy + a.positions[i] * a.width + column);
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum[k] += row[k];
-    }
-    store(total, sum);
+    for (int k = 0; k < N; ++k) total[k] += sum[k];
+    store(row, total);
   }
-}
+};
 
 constexpr std::size_t scratch_alignment = 256;
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
 }
 
-/// Positions, tokens and positions in their sorted order, and what the sort needs; the sums of the position table use
-/// the same memory afterwards.
+/// Positions, tokens and positions in their sorted order, and what the sort needs and then the sums; the sums of the
+/// position table use the same memory afterwards.
 struct Scratch {
   Index count;
   int bits;
-  std::size_t array, sort, columns;
+  std::size_t array, sort, runs, columns;
   explicit Scratch(const EmbeddingBackward& args)
       : count(args.tokens.count()),
         bits(std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(args.d_token_table.dims[0] - 1))))),
         array(padded(static_cast<std::size_t>(count) * sizeof(std::int32_t))),
         sort(sort_pairs_scratch(count, bits)),
+        runs(run_sums_scratch(count, args.dy.dims[2])),
         columns(args.d_position_table ? column_sums_scratch(args.dy.dims[0], args.dy.dims[1] * args.dy.dims[2]) : 0) {}
-  std::size_t bytes() const { return std::max(3 * array + sort, columns); }
+  std::size_t bytes() const { return std::max(3 * array + std::max(sort, runs), columns); }
 };
 
 }  // namespace
@@ -136,13 +111,13 @@ void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void
   auto* sorted_tokens = reinterpret_cast<std::uint32_t*>(memory + scratch.array);
   auto* sorted_positions = reinterpret_cast<std::int32_t*>(memory + 2 * scratch.array);
   map<width_of<float>>(stream, CountOp{positions}, scratch.count, true);
+  void* behind = memory + 3 * scratch.array;
   sort_pairs(stream, args.tokens.as<std::uint32_t>(), positions, scratch.count, scratch.bits, sorted_tokens,
-             sorted_positions, memory + 3 * scratch.array);
+             sorted_positions, behind);
   const Index batch = args.dy.dims[0], seq = args.dy.dims[1], width = args.dy.dims[2];
   with_packs(args.dy.dtype, width, {args.dy.data, args.d_token_table.data}, [&]<class T, int N>() {
-    const Backward<T> a{sorted_tokens, sorted_positions, args.dy.as<T>(), args.d_token_table.as<float>(), scratch.count,
-                        width};
-    launch<embedding_backward_kernel<T, N>>(static_cast<unsigned>(a.count), threads_for(width / N), 0, stream, a);
+    sum_runs<T, N>(stream, sorted_tokens, sorted_positions, scratch.count, args.dy.as<T>(), width,
+                   AddToTable{args.d_token_table.as<float>(), width}, behind);
   });
   if (!args.d_position_table) return;
   float* d_position = args.d_position_table.as<float>();

@@ -1,34 +1,35 @@
-// Embedding bags, interaction of features, binary cross-entropy. The update of a table sorts the occurrences by row, so
-// that each row is summed by one block in order of occurrence. A block computes the interaction of one sample, whose
-// features lie in shared memory.
+// Embedding bags, interaction of features, binary cross-entropy. The update of a table sorts the occurrences by row and
+// sums the gradients of each row. A block computes the interaction of one sample, whose features lie in shared memory.
 #include <string>
 
-#include "models/compute/cuda/kernels/support.cuh"
+#include "models/compute/cuda/kernels/run_sums.cuh"
 #include "models/compute/error.hpp"
 
 namespace tw::models::cuda {
 namespace {
 
 constexpr int most_threads =
-    occupancy::common_threads({occupancy::embedding_bag_forward_kernel, occupancy::embedding_bag_update_kernel,
-                               occupancy::interaction_forward_kernel, occupancy::interaction_backward_kernel});
-
-int threads_for(Index packs) { return std::min(round_to_warps(packs), most_threads); }
+    occupancy::common_threads({occupancy::embedding_bag_forward_kernel, occupancy::interaction_forward_kernel,
+                               occupancy::interaction_backward_kernel});
 
 template <class T>
 struct Bags {
   const float* rows;
   const std::int32_t *tables, *indices;
   T* y;
-  Index slots, hot, width;
+  unsigned bags, slots;
+  Index hot, width;
 };
 
-/// A block for each bag.
+/// A team for each bag.
 template <class T, int N>
-__global__ void __launch_bounds__(most_threads) embedding_bag_forward_kernel(Bags<T> a) {
-  const Index bag = blockIdx.x, slot = bag % a.slots, first = a.tables[2 * slot];
+__global__ void __launch_bounds__(most_threads) embedding_bag_forward_kernel(Bags<T> a, Teams t) {
+  const InTeam me(t);
+  const unsigned number = blockIdx.x * t.teams + me.team;
+  if (me.idle || number >= a.bags) return;
+  const Index bag = number, slot = number % a.slots, first = a.tables[2 * slot];
   const Index hot = a.tables[2 * slot + 1] > 0 ? a.hot : 0;
-  for (Index column = threadIdx.x * N; column < a.width; column += blockDim.x * N) {
+  for (Index column = static_cast<Index>(me.lane) * N; column < a.width; column += t.lanes * N) {
     Floats<N> sum{};
     for (Index h = 0; h < hot; ++h) {
       const Floats<N> row = load<N>(a.rows + (first + a.indices[bag * a.hot + h]) * a.width + column);
@@ -39,74 +40,59 @@ __global__ void __launch_bounds__(most_threads) embedding_bag_forward_kernel(Bag
   }
 }
 
-/// The row of each occurrence, `none` in empty slots, and its number.
+/// The row of each occurrence, `none` in empty slots, and its bag.
 struct OccurrenceOp {
   const std::int32_t *tables, *indices;
   std::uint32_t* keys;
-  std::int32_t* numbers;
+  std::int32_t* bags;
   Index slots, hot;
   std::uint32_t none;
   template <int N>
   __device__ void at(Index i) const {
     for (Index k = i; k < i + N; ++k) {
-      const Index slot = k / hot % slots;
+      const Index bag = k / hot, slot = bag % slots;
       keys[k] = tables[2 * slot + 1] > 0 ? static_cast<std::uint32_t>(tables[2 * slot] + indices[k]) : none;
-      numbers[k] = static_cast<std::int32_t>(k);
+      bags[k] = static_cast<std::int32_t>(bag);
     }
   }
 };
 
-template <class T>
-struct Update {
-  const std::uint32_t* keys;    // sorted
-  const std::int32_t* numbers;  // in that order
-  const T* dy;
+/// Of sum_runs(): a step of SGD by what a row's gradients add up to.
+struct UpdateRow {
   float* rows;
   const StepScalars* scalars;
-  Index count, hot, width;
+  Index width;
   std::uint32_t none;
-};
-
-/// A block for each place in the sorted order; only those where a row begins have work.
-template <class T, int N>
-__global__ void __launch_bounds__(most_threads) embedding_bag_update_kernel(Update<T> a) {
-  const Index first = blockIdx.x;
-  const std::uint32_t row = a.keys[first];
-  if (row == a.none || (first > 0 && a.keys[first - 1] == row)) return;
-  const StepScalars& step = *a.scalars;
-  if (step.found_non_finite != 0) return;
-  const float factor = step.learning_rate * (step.gradient_scale * step.clip_factor / step.loss_scale);
-  for (Index column = threadIdx.x * N; column < a.width; column += blockDim.x * N) {
-    Floats<N> sum{};
-    for (Index i = first; i < a.count && a.keys[i] == row; ++i) {
-      const Floats<N> dy = load<N>(a.dy + a.numbers[i] / a.hot * a.width + column);
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum[k] += dy[k];
-    }
-    float* values = a.rows + row * a.width + column;
+  __device__ bool takes(std::uint32_t row) const { return row != none && scalars->found_non_finite == 0; }
+  template <int N>
+  __device__ void add(std::uint32_t row, Index column, const Floats<N>& sum) const {
+    const StepScalars& step = *scalars;
+    const float factor = step.learning_rate * (step.gradient_scale * step.clip_factor / step.loss_scale);
+    float* values = rows + row * width + column;
     Floats<N> row_values = load<N>(values);
 #pragma unroll
     for (int k = 0; k < N; ++k) row_values[k] -= factor * sum[k];
     store(values, row_values);
   }
-}
+};
 
 constexpr std::size_t scratch_alignment = 256;
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
 }
 
-/// Keys and numbers, both also sorted, and what the sort needs.
+/// Keys and bags, both also sorted, and what the sort needs and then the sums.
 struct Scratch {
   Index count;
   int bits;
-  std::size_t array, sort;
+  std::size_t array, sort, runs;
   explicit Scratch(const EmbeddingBagUpdate& args)
       : count(args.indices.count()),
         bits(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(args.rows.dims[0])))),
         array(padded(static_cast<std::size_t>(count) * sizeof(std::int32_t))),
-        sort(sort_pairs_scratch(count, bits)) {}
-  std::size_t bytes() const { return 4 * array + sort; }
+        sort(sort_pairs_scratch(count, bits)),
+        runs(run_sums_scratch(count, args.dy.dims[2])) {}
+  std::size_t bytes() const { return 4 * array + std::max(sort, runs); }
 };
 
 template <class T>
@@ -234,15 +220,17 @@ struct CrossEntropyOp {
 void embedding_bag_forward(cudaStream_t stream, const EmbeddingBagForward& args) {
   const Index width = args.y.dims[2];
   with_packs(args.y.dtype, width, {args.rows.data, args.y.data}, [&]<class T, int N>() {
+    const auto bags = static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]);  // the update numbers them in int32
     const Bags<T> a{args.rows.as<float>(),
                     args.tables.as<std::int32_t>(),
                     args.indices.as<std::int32_t>(),
                     args.y.as<T>(),
-                    args.tables.dims[0],
+                    bags,
+                    static_cast<unsigned>(args.tables.dims[0]),
                     args.indices.dims[2],
                     width};
-    launch<embedding_bag_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * a.slots), threads_for(width / N),
-                                               0, stream, a);
+    const Teams teams(width / N, most_threads, most_threads, bags);
+    launch<embedding_bag_forward_kernel<T, N>>(teams.blocks(bags), teams.threads(), 0, stream, a, teams);
   });
 }
 
@@ -252,21 +240,19 @@ void embedding_bag_update(cudaStream_t stream, const EmbeddingBagUpdate& args, v
   const Scratch scratch(args);
   char* memory = static_cast<char*>(scratch_data);
   auto* keys = reinterpret_cast<std::uint32_t*>(memory);
-  auto* numbers = reinterpret_cast<std::int32_t*>(memory + scratch.array);
+  auto* bags = reinterpret_cast<std::int32_t*>(memory + scratch.array);
   auto* sorted_keys = reinterpret_cast<std::uint32_t*>(memory + 2 * scratch.array);
-  auto* sorted_numbers = reinterpret_cast<std::int32_t*>(memory + 3 * scratch.array);
+  auto* sorted_bags = reinterpret_cast<std::int32_t*>(memory + 3 * scratch.array);
+  void* behind = memory + 4 * scratch.array;
   const auto none = static_cast<std::uint32_t>(args.rows.dims[0]);
   const Index slots = args.tables.dims[0], hot = args.indices.dims[2], width = args.dy.dims[2];
   map<1>(stream,
-         OccurrenceOp{args.tables.as<std::int32_t>(), args.indices.as<std::int32_t>(), keys, numbers, slots, hot, none},
+         OccurrenceOp{args.tables.as<std::int32_t>(), args.indices.as<std::int32_t>(), keys, bags, slots, hot, none},
          scratch.count, true);
-  sort_pairs(stream, keys, numbers, scratch.count, scratch.bits, sorted_keys, sorted_numbers,
-             memory + 4 * scratch.array);
+  sort_pairs(stream, keys, bags, scratch.count, scratch.bits, sorted_keys, sorted_bags, behind);
   with_packs(args.dy.dtype, width, {args.dy.data, args.rows.data}, [&]<class T, int N>() {
-    const Update<T> a{
-        sorted_keys, sorted_numbers, args.dy.as<T>(), args.rows.as<float>(), args.scalars, scratch.count, hot, width,
-        none};
-    launch<embedding_bag_update_kernel<T, N>>(static_cast<unsigned>(a.count), threads_for(width / N), 0, stream, a);
+    sum_runs<T, N>(stream, sorted_keys, sorted_bags, scratch.count, args.dy.as<T>(), width,
+                   UpdateRow{args.rows.as<float>(), args.scalars, width, none}, behind);
   });
 }
 
