@@ -15,6 +15,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/machine_fault.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -94,6 +95,7 @@ results::Record not_run(results::Record record, results::Status status, const st
 std::string why_ended(const std::exception& error, const RunContext& context, const Point& point) {
   const auto* known = dynamic_cast<const models::Error*>(&error);
   if (known != nullptr && known->failure() != models::Failure::environment) return error.what();
+  if (dynamic_cast<const models::MachineFault*>(&error) != nullptr) return error.what();
   return fmt::format("{} (the point {})", error.what(),
                      memory_needed(trainer_config(point, context.plan, context.job.rank()), context.device));
 }

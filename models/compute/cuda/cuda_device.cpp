@@ -376,9 +376,11 @@ int count_devices(std::string& why) {
     cudaRuntimeGetVersion(&runtime);
     why = "the driver offers CUDA " + version_text(driver) + ", this program needs " + version_text(runtime) +
           "; update the driver, or build with that toolkit";
+  } else if (code == cudaSuccess) {
+    why = "the driver shows no device";
   } else {
-    why = code == cudaSuccess ? "the driver shows no device"
-                              : std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+    why = std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+    if (const char* const helps = what_helps(code)) why += std::string(": ") + helps;
   }
   return 0;
 }

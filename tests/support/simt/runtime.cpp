@@ -80,8 +80,8 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaSetDevice(int device) { return done(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
+  *count = gpu().count_status == cudaSuccess ? 1 : 0;
+  return static_cast<cudaError_t>(gpu().count_status);
 }
 cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
