@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <new>
 #include <sstream>
+#include <string_view>
 
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/reference_steps.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/micro_batch.hpp"
@@ -89,6 +91,11 @@ results::Record not_run(results::Record record, results::Status status, const st
   record.verdict = results::Verdict{status, {}, {reason}};
   results::summarise(record);  // why each figure is absent
   return record;
+}
+
+/// Of a point that has ended with an error that has its code.
+results::Status status_of(std::string_view coded) {
+  return code_of(coded) == unsupported_code ? results::Status::unsupported : results::Status::failed;
 }
 
 /// Why a point ended; with the memory that it needs, where it wanted some in vain.
@@ -400,7 +407,7 @@ results::Record run_point(RunContext& whole, const Point& point) {
   // too (in_flight.hpp).
   const auto failed_alone = [&](const std::exception& error) {
     if (context.job.size() > 1) throw;
-    record = not_run(before, results::Status::failed, why_ended(error, context, point));
+    record = not_run(before, status_of(coded(error)), why_ended(error, context, point));
   };
   const auto measure = [&] {
     try {
@@ -412,7 +419,7 @@ results::Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, sized, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record = not_run(before, results::Status::failed, std::string(without_code(stop.what())));
+      record = not_run(before, status_of(stop.what()), std::string(without_code(stop.what())));
     } catch (const models::Error& error) {
       failed_alone(error);
     } catch (const std::bad_alloc& error) {
