@@ -50,6 +50,7 @@ struct StandInGpu {
   int fault = 0;                    ///< the cudaError_t of such a device; cudaSuccess for one that works
   long work_done = 0;               ///< pieces of work
   long recorded = 0, launched = 0;  ///< graphs
+  long spins = 0;                   ///< waits for an event that had not happened and was not made to let the host sleep
 
   /// The made-up time in ms that events show instead of the host's, so that a test knows what a measurement gives: each
   /// piece of work adds work_ms, and the stand-ins for the libraries what the test says of theirs (take() of
