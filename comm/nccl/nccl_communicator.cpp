@@ -40,7 +40,7 @@ constexpr double default_patience_seconds = 60, patience_steps = 100;
 /// The call that makes the communicator.
 constexpr const char* making = "ncclCommInitRank(";
 constexpr const char* what_to_check =
-    "run with NCCL_DEBUG=INFO, which shows the network that each rank takes, and choose another with NCCL_SOCKET_IFNAME";
+    "run with NCCL_DEBUG=INFO, which shows the network of each rank, and choose another with NCCL_SOCKET_IFNAME";
 
 double patience_seconds() {
   const char* text = std::getenv(patience_variable);
