@@ -15,7 +15,8 @@ StepRing::StepRing(Device& device, Stream& stream, std::int64_t accumulate)
 std::unique_ptr<StepSlot> StepRing::make() const {
   auto slot = std::make_unique<StepSlot>();
   for (std::int64_t i = 0; i < 4 * accumulate_; ++i) slot->marks.push_back(device_.create_event());
-  for (auto* event : {&slot->synchronised, &slot->updated, &slot->done}) *event = device_.create_event();
+  for (auto* event : {&slot->synchronised, &slot->updated}) *event = device_.create_event();
+  slot->done = device_.create_waited_event();  // the one that the host waits for: the others have happened by then
   slot->memory = HostBuffer(device_, 2 * sizeof(StepScalars) + static_cast<std::size_t>(accumulate_) * sizeof(float));
   slot->given = static_cast<StepScalars*>(slot->memory.data());
   slot->scalars = slot->given + 1;

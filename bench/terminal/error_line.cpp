@@ -56,7 +56,7 @@ std::string coded(const std::exception& error) {
   if (const auto* known = dynamic_cast<const models::Error*>(&error)) {
     if (known->failure() == models::Failure::usage) return with_code("bad-value", text);
     if (known->failure() == models::Failure::environment) return with_code("device-unusable", text);
-    if (known->failure() == models::Failure::unsupported) return with_code("unsupported", text);
+    if (known->failure() == models::Failure::unsupported) return with_code(unsupported_code, text);
   }
   return with_code("internal", text);
 }

@@ -19,6 +19,9 @@ std::string_view without_code(std::string_view text);
 /// The code that `text` carries; empty if it carries none.
 std::string_view code_of(std::string_view text);
 
+/// The code of models::Failure::unsupported.
+inline constexpr std::string_view unsupported_code = "unsupported";
+
 /// what() with its code; of an exception that carries none, that of its type.
 std::string coded(const std::exception& error);
 

@@ -14,7 +14,7 @@ using CudaStream = void*;  ///< cudaStream_t
 struct UniqueId {
   char internal[128];
 };
-enum Result : int { success = 0, in_progress = 7 };
+enum Result : int { success = 0, system_error = 2, remote_error = 6, in_progress = 7 };
 enum Type : int { float32 = 7, bfloat16 = 9 };
 enum Operation : int { sum = 0, maximum = 2 };
 

@@ -2,7 +2,10 @@
 //
 // A lost peer shows as an asynchronous error of the communicator, while the host waits for a stream that will never
 // end: a thread asks for it once a second, and ends the job with the reason. Within a host NCCL reports no such error
-// (NVIDIA/nccl issue 279): there the thread sees that a collective does not end.
+// (NVIDIA/nccl issue 279): there the thread sees that a collective does not end. Calls that wait for other ranks
+// themselves are watched too: the one that makes the communicator, and those that make connections when they are first
+// needed. The job ends there without ncclCommAbort: nothing goes on after it, and so any NCCL will do, as none must be
+// told not to block (ncclCommInitRankConfig, since 2.14).
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +37,11 @@ constexpr int lost_peer_exit = 3;  // environment
 constexpr const char* patience_variable = "TRAINWATT_NCCL_TIMEOUT";
 constexpr double default_patience_seconds = 60, patience_steps = 100;
 
+/// The call that makes the communicator.
+constexpr const char* making = "ncclCommInitRank(";
+constexpr const char* what_to_check =
+    "run with NCCL_DEBUG=INFO, which shows the network of each rank, and choose another with NCCL_SOCKET_IFNAME";
+
 double patience_seconds() {
   const char* text = std::getenv(patience_variable);
   if (text == nullptr || *text == '\0') return default_patience_seconds;
@@ -50,7 +58,8 @@ nccl::Type type_of(const models::Tensor& tensor) {
 nccl::Operation operation(Reduction reduction) { return reduction == Reduction::sum ? nccl::sum : nccl::maximum; }
 std::size_t count_of(const models::Tensor& tensor) { return static_cast<std::size_t>(tensor.count()); }
 
-#define TW_NCCL_CALL(expression) check((expression), #expression, __FILE__, __LINE__)
+#define TW_NCCL_CALL(expression) \
+  check(watched([&] { return expression; }, #expression), #expression, __FILE__, __LINE__)
 
 class NcclCommunicator : public Communicator {
  public:
@@ -72,16 +81,16 @@ class NcclCommunicator : public Communicator {
     if (!failure.empty()) throw models::Error(models::Failure::environment, "NCCL: " + failure);
     const std::string bytes = job.broadcast(std::string(id.internal, sizeof id.internal));
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-    TW_NCCL_CALL(library_->ncclCommInitRank(&comm_, job.size(), id, job.rank()));
     watch_ = std::thread([this] { watch(); });
+    try {
+      start(id);
+    } catch (...) {
+      end_watch();
+      throw;
+    }
   }
   ~NcclCommunicator() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-    }
-    wake_.notify_all();
-    watch_.join();
+    end_watch();
     // Destroying waits for what is enqueued, which never ends where a peer is gone or left out of a collective.
     const bool aborts = std::uncaught_exceptions() > exceptions_ || error_now() != nccl::success;
     const int result = aborts ? library_->ncclCommAbort(comm_) : library_->ncclCommDestroy(comm_);
@@ -160,9 +169,34 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
+  /// Waits for all ranks.
+  void start(nccl::UniqueId id) {
+    nccl::Handle made = nullptr;
+    const int result = watched([&] { return library_->ncclCommInitRank(&made, job_.size(), id, job_.rank()); }, making);
+    if (result != nccl::success)
+      throw models::ApiError("NCCL", result, library_->text(result) + "; " + what_to_check, "ncclCommInitRank",
+                             __FILE__, __LINE__, models::Failure::environment);
+    const std::lock_guard lock(mutex_);
+    comm_ = made;
+  }
+  /// A call, at whose length the watch looks.
+  template <class Call>
+  int watched(Call&& call, const char* expression) {
+    {
+      const std::lock_guard lock(mutex_);
+      call_ = expression;
+      call_seconds_ = 0;
+    }
+    const int result = call();
+    const std::lock_guard lock(mutex_);
+    call_ = nullptr;
+    return result;
+  }
   void check(int result, const char* expression, const char* file, int line) const {
     if (result == nccl::success || result == nccl::in_progress) return;
-    throw models::ApiError("NCCL", result, library_->text(result), expression, file, line);
+    const bool is_network = result == nccl::system_error || result == nccl::remote_error;
+    throw models::ApiError("NCCL", result, library_->text(result), expression, file, line,
+                           is_network ? models::Failure::environment : models::Failure::internal);
   }
   /// The communicator's asynchronous error.
   int error_now() const {
@@ -180,6 +214,8 @@ class NcclCommunicator : public Communicator {
     is_marked_ = true;
     waited_seconds_ = 0;
   }
+  /// What a collective or a call may take. Under the lock.
+  double most_seconds() const { return std::max(patience_seconds_, patience_steps * longest_seconds_); }
   /// Whether the marked collective takes longer than it may. Under the lock.
   bool is_stuck(double seconds) {
     if (!is_marked_) return false;
@@ -194,7 +230,20 @@ class NcclCommunicator : public Communicator {
       return false;
     }
     waited_seconds_ += seconds;
-    return waited_seconds_ > std::max(patience_seconds_, patience_steps * longest_seconds_);
+    return waited_seconds_ > most_seconds();
+  }
+  /// Ends the job where a call takes longer than it may. Under the lock.
+  void look_at_call(double seconds) {
+    if (call_ == nullptr) return;
+    call_seconds_ += seconds;
+    if (call_seconds_ <= most_seconds()) return;
+    const std::string call = call_, waited = std::to_string(std::lround(call_seconds_)) + " s";
+    const std::size_t name = call.find("nccl");
+    end_job((call_ == making ? "no communicator after " + waited
+                             : call.substr(name, call.find('(') - name) + " has not returned for " + waited) +
+            ": a rank has ended or hangs, or the network between the ranks does not work; see the other ranks' "
+            "messages; " +
+            what_to_check + "; if it may take that long, set " + patience_variable + " to more seconds");
   }
   void watch() {
     using Clock = std::chrono::steady_clock;
@@ -206,6 +255,8 @@ class NcclCommunicator : public Communicator {
       const double seconds =
           std::min(std::chrono::duration<double>(now - last), 2 * std::chrono::duration<double>(pause)).count();
       last = now;
+      look_at_call(seconds);
+      if (comm_ == nullptr) continue;
       if (const int error = error_now(); error != nccl::success)
         end_job(library_->text(error) + " (code " + std::to_string(error) +
                 "): a rank is gone, or the network between the GPUs has failed; see the other ranks' messages, or set "
@@ -217,6 +268,14 @@ class NcclCommunicator : public Communicator {
                 patience_variable + " to more seconds");
     }
   }
+  void end_watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    watch_.join();
+  }
   [[noreturn]] void end_job(const std::string& why) {
     std::fprintf(stderr, "trainwatt-train: error[rank-lost]: rank %d on %s: NCCL: %s\n", job_.rank(),
                  job_.host().c_str(), why.c_str());
@@ -226,7 +285,7 @@ class NcclCommunicator : public Communicator {
   std::shared_ptr<const Library> library_;
   Job& job_;
   std::unique_ptr<models::Stream> side_stream_;
-  nccl::Handle comm_ = nullptr;
+  nccl::Handle comm_ = nullptr;                  // set once, under mutex_
   int exceptions_ = std::uncaught_exceptions();  // in flight when this was made
   std::thread watch_;
   std::mutex mutex_;  // guards what follows
@@ -235,6 +294,8 @@ class NcclCommunicator : public Communicator {
   std::unique_ptr<models::Event> mark_;
   bool is_marked_ = false;
   double patience_seconds_ = 0, waited_seconds_ = 0, longest_seconds_ = 0;
+  const char* call_ = nullptr;  // into NCCL, that this thread's owner is in
+  double call_seconds_ = 0;
 };
 
 /// What NCCL takes for one GPU, over all ranks: two MIG instances are one to it, and containers of one machine, which

@@ -282,6 +282,9 @@ class Device {
   /// streams as these end. Else like any other.
   virtual std::unique_ptr<Stream> create_urgent_stream() { return create_stream(); }
   virtual std::unique_ptr<Event> create_event() = 0;
+  /// One for which the host waits while the device still has other work: where the device can wake the host, it sleeps
+  /// until then. A processor that spins instead uses power, which is measured.
+  virtual std::unique_ptr<Event> create_waited_event() { return create_event(); }
 
   // ---- graphs ----
   /// Whether work can be recorded. Without, begin_capture() and end_capture() throw Error{unsupported}.

@@ -36,7 +36,7 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
   }
   for (int buffers = device.is_asynchronous() ? 2 : 1; buffers > 0; --buffers)
     staging_.push_back(
-        {HostBuffer(device, inputs_.bytes()), HostBuffer(device, targets_.bytes()), device.create_event()});
+        {HostBuffer(device, inputs_.bytes()), HostBuffer(device, targets_.bytes()), device.create_waited_event()});
 }
 
 void BatchLoader::generate(Stream& stream, Split split, std::uint64_t first_sample, const Tensor& inputs,

@@ -121,7 +121,7 @@ int run_scenario(Job& job, const char* name) {
     const auto communicator = create_communicator("nccl", job, gpu);
     HostStream stream;
     float value = 1;
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 70; ++i) {
       communicator->all_reduce(stream, {&value, DType::float32, {1}}, Reduction::maximum);
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }

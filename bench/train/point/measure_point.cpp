@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <new>
 #include <sstream>
+#include <string_view>
 
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/reference_steps.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/micro_batch.hpp"
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/machine_fault.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -90,10 +93,16 @@ results::Record not_run(results::Record record, results::Status status, const st
   return record;
 }
 
+/// Of a point that has ended with an error that has its code.
+results::Status status_of(std::string_view coded) {
+  return code_of(coded) == unsupported_code ? results::Status::unsupported : results::Status::failed;
+}
+
 /// Why a point ended; with the memory that it needs, where it wanted some in vain.
 std::string why_ended(const std::exception& error, const RunContext& context, const Point& point) {
   const auto* known = dynamic_cast<const models::Error*>(&error);
   if (known != nullptr && known->failure() != models::Failure::environment) return error.what();
+  if (dynamic_cast<const models::MachineFault*>(&error) != nullptr) return error.what();
   return fmt::format("{} (the point {})", error.what(),
                      memory_needed(trainer_config(point, context.plan, context.job.rank()), context.device));
 }
@@ -398,7 +407,7 @@ results::Record run_point(RunContext& whole, const Point& point) {
   // too (in_flight.hpp).
   const auto failed_alone = [&](const std::exception& error) {
     if (context.job.size() > 1) throw;
-    record = not_run(before, results::Status::failed, why_ended(error, context, point));
+    record = not_run(before, status_of(coded(error)), why_ended(error, context, point));
   };
   const auto measure = [&] {
     try {
@@ -410,7 +419,7 @@ results::Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, sized, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record = not_run(before, results::Status::failed, std::string(without_code(stop.what())));
+      record = not_run(before, status_of(stop.what()), std::string(without_code(stop.what())));
     } catch (const models::Error& error) {
       failed_alone(error);
     } catch (const std::bad_alloc& error) {

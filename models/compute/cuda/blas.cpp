@@ -37,7 +37,8 @@ bool is_refusal(cublasStatus_t code) {
 void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line) {
   if (code == CUBLAS_STATUS_SUCCESS) return;
   const char* const name = library.cublasLtGetStatusName(code);
-  if (is_refusal(code)) throw Refused("cuBLASLt", static_cast<int>(code), name, expression, file, line);
+  if (is_refusal(code))
+    throw Refused("cuBLASLt", static_cast<int>(code), name, expression, file, line, Failure::unsupported);
   throw ApiError("cuBLASLt", static_cast<int>(code), name, expression, file, line,
                  code == CUBLAS_STATUS_ALLOC_FAILED ? Failure::environment : Failure::internal);
 }
@@ -174,24 +175,36 @@ struct Product::Descriptors {
 Product::Product(Blas& blas, const ProductShape& shape, cudaStream_t stream)
     : Product(blas, shape, &blas.algorithm(shape, stream)) {}
 
-Product::Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm)
+Product::Product(Blas& blas, const ProductShape& shape, BlasAlgorithm* algorithm)
     : blas_(&blas), algorithm_(algorithm), descriptors_(std::make_shared<Descriptors>(blas.library(), shape)) {}
 
-void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace) const {
-  run(stream, args, workspace, algorithm_->algorithm);
-}
-
-void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace,
-                  const cublasLtMatmulAlgo_t& algorithm) const {
+cublasStatus_t Product::enqueue(cudaStream_t stream, const ProductArguments& args, void* workspace,
+                                const cublasLtMatmulAlgo_t& algorithm) const {
   Descriptors& d = *descriptors_;
   d.point_to(algorithm_->shape, args);
   const cublasStatus_t code =
       d.library.cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
                                &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
                                &algorithm, workspace, blas_->workspace_bytes(), stream);
-  if (code == CUBLAS_STATUS_SUCCESS) return;
-  if (!is_refusal(code)) TW_CHECK_DEVICE();
+  if (code == CUBLAS_STATUS_SUCCESS || is_refusal(code)) return code;
+  TW_CHECK_DEVICE();
   check_blas(d.library, code, "cublasLtMatmul", __FILE__, __LINE__);
+  return code;
+}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace) const {
+  for (; algorithm_->found; blas_->take_next(*algorithm_))
+    if (enqueue(stream, args, workspace, algorithm_->algorithm) == CUBLAS_STATUS_SUCCESS) return;
+  const std::string why = "CUBLAS_STATUS_NOT_SUPPORTED: of the " + std::to_string(algorithm_->offers) +
+                          " algorithms of cuBLASLt " + blas_->library().version() + " for " +
+                          extents_of(algorithm_->shape) + " none runs";
+  throw Refused("cuBLASLt", CUBLAS_STATUS_NOT_SUPPORTED, why, "cublasLtMatmul", __FILE__, __LINE__,
+                Failure::unsupported);
+}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace,
+                  const cublasLtMatmulAlgo_t& algorithm) const {
+  check_blas(blas_->library(), enqueue(stream, args, workspace, algorithm), "cublasLtMatmul", __FILE__, __LINE__);
 }
 
 // ---- algorithms ----
@@ -223,7 +236,7 @@ std::size_t Blas::workspace_bytes() const {
   const std::size_t advice = (context_.architecture() >= 90 ? std::size_t{32} : 4) << 20;
   return std::min(advice, context_.memory_bytes() / 1024 / 256 * 256);
 }
-const BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t stream) {
+BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t stream) {
   for (const std::unique_ptr<BlasAlgorithm>& known : chosen_) {
     if (known->shape == shape) return *known;
   }
@@ -273,12 +286,24 @@ void Blas::search(BlasAlgorithm& choice, cudaStream_t stream) {
     return false;
   });
   if (offers.empty()) return;
-  choice.found = true;
-  choice.algorithm = offers.front().algo;
-  choice.workspace_bytes = offers.front().workspaceSize;
+  choice.offers = static_cast<int>(offers.size());
+  choice.others = offers;
+  take_next(choice);
   if (offers.size() > 1 && context_.times_algorithms() && shape.alignment >= 16 && !is_capturing(stream))
     measure(choice, offers);
-  choice.name = name_of(*library_, choice.algorithm);
+}
+
+void Blas::take_next(BlasAlgorithm& choice) const {
+  choice.found = !choice.others.empty();
+  if (!choice.found) return;
+  take(choice, choice.others.front());
+  choice.others.erase(choice.others.begin());
+}
+
+void Blas::take(BlasAlgorithm& choice, const cublasLtMatmulHeuristicResult_t& offer) const {
+  choice.algorithm = offer.algo;
+  choice.workspace_bytes = offer.workspaceSize;
+  choice.name = name_of(*library_, offer.algo);
 }
 
 void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers) {
@@ -289,36 +314,55 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
   const ProductArguments args = lay_out(bench, s, workspace_bytes(), &workspace);
   if (!bench.is_complete()) return;
   Fastest fastest;
+  std::size_t taken = 0;
+  std::vector<cublasLtMatmulHeuristicResult_t> run;
   for (const cublasLtMatmulHeuristicResult_t& offer : offers) {
     try {
-      if (!fastest.takes(bench.milliseconds_of([&] { product.run(bench.stream(), args, workspace, offer.algo); })))
-        continue;
+      const float milliseconds =
+          bench.milliseconds_of([&] { product.run(bench.stream(), args, workspace, offer.algo); });
+      if (fastest.takes(milliseconds)) taken = run.size();
+      run.push_back(offer);
     } catch (const Refused&) {  // offered, but not done: the others remain
-      continue;
     }
-    choice.algorithm = offer.algo;
-    choice.workspace_bytes = offer.workspaceSize;
   }
-  choice.found = choice.measured = !fastest.is_empty();
+  choice.found = choice.measured = !run.empty();
+  choice.others.clear();
+  if (!choice.found) return;
+  take(choice, run[taken]);
+  run.erase(run.begin() + static_cast<std::ptrdiff_t>(taken));
+  choice.others = std::move(run);
 }
 
-std::size_t Blas::fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways,
-                          cudaStream_t stream) {
+std::optional<std::size_t> Blas::fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways,
+                                         cudaStream_t stream) {
   const auto known =
       std::ranges::find_if(chosen_, [&](const auto& choice) { return choice.get() == fused.algorithm_; });
   std::optional<std::size_t>& taken = (*known)->fastest_way;
-  if (taken) return *taken;
-  if (is_capturing(stream)) return 0;
+  if (taken && ways[*taken]) return taken;
+  const auto first = std::ranges::find_if(ways, [](const Way& way) { return static_cast<bool>(way); });
+  const std::optional<std::size_t> unmeasured = static_cast<std::size_t>(first - ways.begin());
+  if (is_capturing(stream)) return unmeasured;
   context_.use();
   Bench bench;
   void* workspace = nullptr;
   const ProductArguments args = lay_out(bench, fused.shape(), workspace_bytes() + more_bytes, &workspace);
-  if (!bench.is_complete()) return 0;
+  if (!bench.is_complete()) return unmeasured;
   Fastest fastest;
+  taken.reset();
   for (std::size_t i = 0; i < ways.size(); ++i) {
-    if (fastest.takes(bench.milliseconds_of([&] { ways[i](bench.stream(), args, workspace); }))) taken = i;
+    if (!ways[i]) continue;
+    try {
+      if (fastest.takes(bench.milliseconds_of([&] { ways[i](bench.stream(), args, workspace); }))) taken = i;
+    } catch (const Error& error) {  // the others remain
+      if (error.failure() != Failure::unsupported) throw;
+    }
   }
-  return *taken;
+  return taken;
+}
+
+std::string extents_of(const ProductShape& s) {
+  return std::to_string(s.m) + " × " + std::to_string(s.k) + " × " + std::to_string(s.n) + " (CUDA type " +
+         std::to_string(s.a.type) + ")";
 }
 
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {

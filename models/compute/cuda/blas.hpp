@@ -35,7 +35,7 @@ class BlasLibrary : VendorLibrary {
   BlasLibrary() = default;
 };
 
-/// Throws Refused where the library has no algorithm for what it was asked, else ApiError.
+/// Throws Refused, of Failure::unsupported, where the library has no algorithm for what it was asked, else ApiError.
 void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line);
 #define TW_BLAS_CALL(library, call) ::tw::models::cuda::check_blas(library, (library).call, #call, __FILE__, __LINE__)
 
@@ -72,6 +72,9 @@ struct ProductArguments {
   const float *a_scale = nullptr, *b_scale = nullptr;  ///< device memory
 };
 
+/// "16 × 64 × 32 (CUDA type 14)": m, k and n, and a's type.
+std::string extents_of(const ProductShape& shape);
+
 /// An algorithm for a shape.
 struct BlasAlgorithm {
   ProductShape shape;
@@ -79,6 +82,9 @@ struct BlasAlgorithm {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
   std::string name;  ///< "algorithm 66, tile 20, …"
+  int offers = 0;    ///< of the library
+  /// Of these, in their order, those that remain where the library refuses to run the one that was taken.
+  std::vector<cublasLtMatmulHeuristicResult_t> others;
   /// Of the ways to do what the product does: see Blas::fastest(). Not known where nobody has timed them.
   std::optional<std::size_t> fastest_way;
 };
@@ -98,12 +104,17 @@ class Blas {
   /// operands in memory taken for that alone (which is in no peak). The library's first one is taken unless another
   /// gains Fastest::least_gain (bench.hpp). Not `found` where the library has none, or runs none of those that it
   /// offers.
-  const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
-  /// Does what `fused` does, on its arguments; `workspace`: of workspace_bytes() and the `more_bytes` behind it.
+  BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
+  /// For an algorithm that the library has refused to run: the next of its offers, else no longer `found`.
+  void take_next(BlasAlgorithm& choice) const;
+  /// Does what `fused` does, on its arguments; `workspace`: of workspace_bytes() and the `more_bytes` behind it. Empty
+  /// where that way is not there.
   using Way = std::function<void(cudaStream_t stream, const ProductArguments& args, void* workspace)>;
   /// The index of the way that is taken, timed once a shape as algorithms are: the first one unless another gains
-  /// Fastest::least_gain. The first one too while a stream is captured, and where there is no memory to time them.
-  std::size_t fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways, cudaStream_t stream);
+  /// Fastest::least_gain. The first one too while a stream is captured, and where there is no memory to time them. Ways
+  /// that the library refuses are out of the race; none remains: nullopt.
+  std::optional<std::size_t> fastest(const Product& fused, std::size_t more_bytes, const std::vector<Way>& ways,
+                                     cudaStream_t stream);
   /// For every product; part of the context's workspace.
   std::size_t workspace_bytes() const;
 
@@ -112,6 +123,7 @@ class Blas {
   /// Throws ApiError for any answer but an algorithm and "no algorithm".
   void search(BlasAlgorithm& choice, cudaStream_t stream);
   void measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers);
+  void take(BlasAlgorithm& choice, const cublasLtMatmulHeuristicResult_t& offer) const;
 
   Context& context_;
   std::unique_ptr<BlasLibrary> library_;
@@ -129,18 +141,23 @@ class Product {
   const std::string& name() const { return algorithm_->name; }
   /// Whether its algorithm was timed against others.
   bool is_measured() const { return algorithm_->measured; }
-  /// `workspace`: Blas::workspace_bytes().
+  /// `workspace`: Blas::workspace_bytes(). Where the library refuses the algorithm, the next one that it offered is
+  /// taken for good: it says so in the call, so that nothing has been enqueued. Throws Refused, of Failure::unsupported
+  /// and with the extents, where none remains.
   void run(cudaStream_t stream, const ProductArguments& args, void* workspace) const;
+  /// By this algorithm alone.
   void run(cudaStream_t stream, const ProductArguments& args, void* workspace,
            const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
   friend class Blas;
   struct Descriptors;
-  Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm);
+  Product(Blas& blas, const ProductShape& shape, BlasAlgorithm* algorithm);
+  cublasStatus_t enqueue(cudaStream_t stream, const ProductArguments& args, void* workspace,
+                         const cublasLtMatmulAlgo_t& algorithm) const;
 
   Blas* blas_;
-  const BlasAlgorithm* algorithm_;
+  BlasAlgorithm* algorithm_;
   std::shared_ptr<Descriptors> descriptors_;
 };
 

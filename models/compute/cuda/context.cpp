@@ -4,16 +4,31 @@
 #include "models/compute/cuda/kernels/check.hpp"
 
 namespace tw::models::cuda {
+namespace {
+
+/// Throws where the first call that needs the process's context on the GPU has failed: that is the one that makes it.
+void check_start(cudaError_t code, int index, const char* call, int line) {
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error(Failure::environment, "cuda:" + std::to_string(index) + ": " + call +
+                                          ": no memory for this process's context on the GPU, which takes some hundred "
+                                          "MB: nvidia-smi lists the processes that hold it; end them, or choose "
+                                          "another GPU");
+  }
+  check_cuda(code, call, __FILE__, line);
+}
+
+}  // namespace
 
 Context::Context(Device& device, int index, bool times_algorithms, bool deterministic)
     : device_(device), index_(index), times_algorithms_(times_algorithms), deterministic_(deterministic) {
-  use();
+  check_start(cudaSetDevice(index), index, "cudaSetDevice", __LINE__);
   int major = 0, minor = 0;
   TW_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
   TW_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
   architecture_ = 10 * major + minor;
   std::size_t free_bytes = 0;
-  TW_CUDA(cudaMemGetInfo(&free_bytes, &memory_bytes_));
+  check_start(cudaMemGetInfo(&free_bytes, &memory_bytes_), index, "cudaMemGetInfo", __LINE__);  // before CUDA 12 here
 }
 
 Context::~Context() = default;

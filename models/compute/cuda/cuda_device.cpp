@@ -67,9 +67,9 @@ cudaStream_t native(Stream& stream) { return static_cast<CudaStream&>(stream).ge
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int index) : index_(index) {
+  CudaEvent(int index, unsigned flags) : index_(index) {
     TW_CUDA(cudaSetDevice(index_));
-    TW_CUDA(cudaEventCreate(&event_));
+    TW_CUDA(cudaEventCreateWithFlags(&event_, flags));
   }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -276,7 +276,10 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<CudaStream>(index_, false); }
   std::unique_ptr<Stream> create_urgent_stream() override { return std::make_unique<CudaStream>(index_, true); }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_, cudaEventDefault); }
+  std::unique_ptr<Event> create_waited_event() override {
+    return std::make_unique<CudaEvent>(index_, cudaEventBlockingSync);
+  }
 
   std::size_t arena_bytes() const override { return context_->workspace_bytes(); }
   void trim() override { context_->trim(); }
@@ -376,9 +379,11 @@ int count_devices(std::string& why) {
     cudaRuntimeGetVersion(&runtime);
     why = "the driver offers CUDA " + version_text(driver) + ", this program needs " + version_text(runtime) +
           "; update the driver, or build with that toolkit";
+  } else if (code == cudaSuccess) {
+    why = "the driver shows no device";
   } else {
-    why = code == cudaSuccess ? "the driver shows no device"
-                              : std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+    why = std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+    if (const char* const helps = what_helps(code)) why += std::string(": ") + helps;
   }
   return 0;
 }

@@ -107,8 +107,29 @@ void FusedLinear::keep_plain() {
 
 void FusedLinear::run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
                       void* workspace, const ProductArguments& args) {
-  const Kept& found = kept(pass, epilogue, alignment, stream);
-  run_by(may_fuse ? found.means : Means::apart, found, stream, workspace, args);
+  Kept& found = kept(pass, epilogue, alignment, stream);
+  if (!may_fuse) return run_by(Means::apart, found, stream, workspace, args);
+  for (;;) {
+    try {
+      return run_by(found.means, found, stream, workspace, args);
+    } catch (const Refused&) {  // where nothing was timed, the first call shows what runs; it has enqueued nothing
+      const Means next = granted(found).front();
+      if (epilogue == CUBLASLT_EPILOGUE_DEFAULT || found.means == Means::apart || found.means == next) throw;
+      found.means = next;
+    }
+  }
+}
+
+std::vector<FusedLinear::Means> FusedLinear::granted(const Kept& kept) const {
+  std::vector<Means> means;
+  if (kept.product) means.push_back(Means::fused);
+  if (kept.with_bias && *kept.with_bias) means.push_back(Means::bias_fused);
+  if (means.empty() || !rounds_more_apart(kept.product.shape().epilogue)) means.push_back(Means::apart);
+  return means;
+}
+
+bool FusedLinear::rounds_more_apart(cublasLtEpilogue_t epilogue) const {
+  return is_half(shape().dtype) && (epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_DGELU);
 }
 
 void FusedLinear::run_by(Means means, const Kept& kept, cudaStream_t stream, void* workspace,
@@ -132,9 +153,11 @@ std::string FusedLinear::done_by(const Kept& kept) const {
   const std::string call =
       names[static_cast<std::size_t>(kept.pass)] + epilogue_name(kept.product.shape().epilogue) + ": ";
   if (kept.means == Means::fused) return call + kept.product.name();
-  return call + (kept.product ? kept.product.name() + ", slower than " : "") +
-         (kept.means == Means::apart ? "a plain product and own kernels"
-                                     : "a product with bias (" + kept.with_bias->name() + ") and own GELU");
+  const std::string instead = kept.product ? kept.product.name() + ", slower than " : "";
+  if (kept.means == Means::bias_fused)
+    return call + instead + "a product with bias (" + kept.with_bias->name() + ") and own GELU";
+  return call + instead + "a plain product and own kernels" +
+         (rounds_more_apart(kept.product.shape().epilogue) ? ", rounded twice" : "");
 }
 
 void FusedLinear::run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment,
@@ -158,9 +181,8 @@ void FusedLinear::run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilog
   }
 }
 
-const FusedLinear::Kept& FusedLinear::kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment,
-                                           cudaStream_t stream) {
-  for (const Kept& kept : products_) {
+FusedLinear::Kept& FusedLinear::kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream) {
+  for (Kept& kept : products_) {
     if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue) return kept;
   }
   ProductShape wanted = product_of(pass);
@@ -176,21 +198,21 @@ const FusedLinear::Kept& FusedLinear::kept(LinearPass pass, cublasLtEpilogue_t e
     wanted.aux_ld = 0;
     if (Product with_bias(context_.blas(), wanted, stream); with_bias) made.with_bias = std::move(with_bias);
   }
-  std::vector<Means> means;
-  if (made.product) means.push_back(Means::fused);
-  if (made.with_bias) means.push_back(Means::bias_fused);
-  means.push_back(Means::apart);
+  const std::vector<Means> means = granted(made);
   made.means = means.front();
   const bool is_measured =
       made.product.is_measured() || (made.with_bias && made.with_bias->is_measured());  // as algorithms are
   if (means.size() == 1 || !is_measured) return made;
-  std::vector<Blas::Way> ways;
+  std::vector<Blas::Way> ways(means_count);
   for (const Means one : means) {
-    ways.emplace_back([this, one, &made](cudaStream_t on, const ProductArguments& args, void* workspace) {
+    ways[static_cast<std::size_t>(one)] = [this, one, &made](cudaStream_t on, const ProductArguments& args,
+                                                             void* workspace) {
       run_by(one, made, on, workspace, args);
-    });
+    };
   }
-  made.means = means[context_.blas().fastest(made.product, sums_bytes_, ways, stream)];
+  const std::optional<std::size_t> fastest = context_.blas().fastest(made.product, sums_bytes_, ways, stream);
+  if (!fastest) throw_no_algorithm(context_, wanted, name_);
+  made.means = static_cast<Means>(*fastest);
   return made;
 }
 
@@ -202,8 +224,7 @@ const Product& FusedLinear::plain(LinearPass pass, int alignment, cudaStream_t s
 
 void throw_no_algorithm(Context& context, const ProductShape& s, const char* what) {
   throw Error(Failure::unsupported, std::string(what) + ": cuBLASLt " + context.blas().library().version() +
-                                        " has no algorithm for " + std::to_string(s.m) + " × " + std::to_string(s.k) +
-                                        " × " + std::to_string(s.n) + " (CUDA type " + std::to_string(s.a.type) + ")");
+                                        " has no algorithm for " + extents_of(s));
 }
 
 ProductShape linear_product(const LinearShape& s, LinearPass pass) {

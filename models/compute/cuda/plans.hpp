@@ -27,6 +27,7 @@ class FusedLinear : public LinearPlan {
     bias_fused,  ///< bias and GELU: a product with the bias, then our GELU
     apart,       ///< a plain product and own kernels
   };
+  static constexpr std::size_t means_count = 3;
   struct Kept {
     LinearPass pass;
     int alignment;
@@ -50,7 +51,8 @@ class FusedLinear : public LinearPlan {
   /// Searches and times products of a pass, outside of steps.
   void keep(LinearPass pass, std::initializer_list<cublasLtEpilogue_t> epilogues);
   void keep_plain();
-  /// By the means that were kept where the arguments `may_fuse`, else apart.
+  /// By the means that were kept where the arguments `may_fuse`, else apart. What the library then refuses is done by
+  /// the next means from there on.
   void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, bool may_fuse,
            void* workspace, const ProductArguments& args);
   /// The calls of `kept` and what does them: "forward with bias: algorithm 66 …".
@@ -64,7 +66,14 @@ class FusedLinear : public LinearPlan {
   std::deque<Kept> products_;
 
  private:
-  const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream);
+  Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream);
+  /// What calls may be done by, the usual one first. Which is faster must not decide how often a result is rounded, so
+  /// that apart is among others only where it rounds as they do.
+  std::vector<Means> granted(const Kept& kept) const;
+  /// Whether a result in 16 bits is rounded once more if it is made apart: the sum of bias and residual before the
+  /// product is added, or the product before GELU's derivative. Each rounding is off by at most 2^-9 of what is rounded
+  /// in bf16, 2^-12 in fp16.
+  bool rounds_more_apart(cublasLtEpilogue_t epilogue) const;
   void run_by(Means means, const Kept& kept, cudaStream_t stream, void* workspace, const ProductArguments& args);
   void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
                  const ProductArguments& args);

@@ -25,6 +25,8 @@ constexpr bool alike(int (*)(Ours...), Result (*)(Theirs...)) {
 
 TEST(Nccl, ConstantsAreThoseOfItsHeader) {
   EXPECT_EQ(static_cast<int>(ncclSuccess), static_cast<int>(nccl::success));
+  EXPECT_EQ(static_cast<int>(ncclSystemError), static_cast<int>(nccl::system_error));
+  EXPECT_EQ(static_cast<int>(ncclRemoteError), static_cast<int>(nccl::remote_error));
   EXPECT_EQ(static_cast<int>(ncclInProgress), static_cast<int>(nccl::in_progress));
   EXPECT_EQ(static_cast<int>(ncclFloat32), static_cast<int>(nccl::float32));
   EXPECT_EQ(static_cast<int>(ncclBfloat16), static_cast<int>(nccl::bfloat16));

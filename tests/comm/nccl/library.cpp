@@ -1,8 +1,9 @@
 // A made-up libnccl.so.2 for tests without a GPU: the "device memory" is host memory, and MPI moves it. What NCCL asks
 // of its callers is checked: one identity on all ranks, a stream, sends and receives of a group that match.
 // TW_STANDIN_NCCL_LOSES_PEER: a peer has gone. "watched": a communicator has the asynchronous error; "returned": a
-// reduction returns it, and from then on ncclCommDestroy waits for ever; "watched_in_a_step", "returned_in_a_step": only
-// after some reductions; "at_start": rank 1 gets no communicator.
+// reduction returns it, and from then on ncclCommDestroy waits for ever; "watched_in_a_step", "returned_in_a_step":
+// only after some reductions; "at_start": rank 1 gets no communicator; "never_starts": none ever does; "never_returns":
+// a reduction does not come back to the host.
 #include <mpi.h>
 
 #include <atomic>
@@ -36,6 +37,8 @@ bool loses_peer(const char* how) {
 
 bool in_group = false;
 std::vector<Message> group;
+void wait_for_ever() { std::this_thread::sleep_for(std::chrono::hours(1)); }
+
 std::atomic<int> reductions = 0;
 constexpr int reductions_before_loss = 3;  // of the ways "…_in_a_step"
 
@@ -122,6 +125,7 @@ int ncclGetUniqueId(UniqueId* id) {
   return success;
 }
 int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) {
+  if (loses_peer("never_starts")) wait_for_ever();
   *comm = new Comm{};
   MPI_Comm_dup(MPI_COMM_WORLD, &(*comm)->ranks);
   int here = 0;
@@ -135,7 +139,7 @@ int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) {
   return differs ? invalid_usage : success;
 }
 int ncclCommDestroy(Comm* comm) {
-  if (loses_peer("returned") || loses_peer("returned_in_a_step")) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (loses_peer("returned") || loses_peer("returned_in_a_step")) wait_for_ever();
   MPI_Comm_free(&comm->ranks);
   delete comm;
   return success;
@@ -163,6 +167,7 @@ int ncclGroupEnd() {
 int ncclAllReduce(const void* input, void* output, std::size_t count, int type, int operation, Comm* comm,
                   void* stream) {
   if (is_bad(type, stream)) return invalid_argument;
+  if (loses_peer("never_returns")) wait_for_ever();
   if (loses_peer("returned")) return remote_error;
   if (++reductions > reductions_before_loss && loses_peer("returned_in_a_step")) return remote_error;
   store(reduced(input, count, type, operation, comm).data(), count, type, output);

@@ -115,16 +115,28 @@ TEST_F(Faults, APlanWithoutMemoryIsMadeUnmeasuredOrSaysSo) {
 
 // ---- a device that has failed ----
 
+/// What a device fails with in its work, and what is said of it.
+struct FaultOfWork {
+  int code;
+  Failure failure;
+  const char* text;
+};
+constexpr FaultOfWork faults_of_work[] = {{700, Failure::internal, "cudaErrorIllegalAddress"},
+                                          {214, Failure::environment, "reset the GPU"}};
+
 TEST_F(Faults, ADeviceThatFailsInAStepEndsTheRunWithItsCause) {
   three_steps(micro_gpt2(), Precision::bf16);
   const long all = simt::gpu().work_done;
   EXPECT_GT(all, 400);
-  for (long work = 1; work <= all; work += all / 30) {
-    reset();
-    simt::gpu().failing_work = work;
-    const std::string text = error_of([&] { three_steps(micro_gpt2(), Precision::bf16); });
-    EXPECT_EQ(failure_, Failure::internal);
-    EXPECT_TRUE(has(text, "cudaErrorIllegalAddress")) << "work " << work << ": " << text;
+  for (const FaultOfWork& fault : faults_of_work) {
+    for (long work = 1; work <= all; work += all / 30) {
+      reset();
+      simt::gpu().failing_work = work;
+      simt::gpu().failing_code = fault.code;
+      const std::string text = error_of([&] { three_steps(micro_gpt2(), Precision::bf16); });
+      EXPECT_EQ(failure_, fault.failure);
+      EXPECT_TRUE(has(text, fault.text)) << "work " << work << ": " << text;
+    }
   }
 }
 
@@ -144,13 +156,16 @@ TEST_F(Faults, ADeviceThatFailsInASearchEndsItWithItsCause) {
   plans();
   const long all = simt::gpu().work_done;
   EXPECT_GT(all, 50);
-  for (long work = 1; work <= all; ++work) {
-    prepare();
-    simt::gpu().failing_work = work;
-    const std::string text = error_of(plans);
-    ASSERT_EQ(simt::gpu().fault != 0, !text.empty()) << "work " << work << " of " << all;
-    EXPECT_EQ(failure_, Failure::internal);
-    EXPECT_TRUE(has(text, "cudaErrorIllegalAddress")) << "work " << work << ": " << text;
+  for (const FaultOfWork& fault : faults_of_work) {
+    for (long work = 1; work <= all; ++work) {
+      prepare();
+      simt::gpu().failing_work = work;
+      simt::gpu().failing_code = fault.code;
+      const std::string text = error_of(plans);
+      ASSERT_EQ(simt::gpu().fault != 0, !text.empty()) << "work " << work << " of " << all;
+      EXPECT_EQ(failure_, fault.failure);
+      EXPECT_TRUE(has(text, fault.text)) << "work " << work << ": " << text;
+    }
   }
 }
 
@@ -165,6 +180,80 @@ TEST_F(Faults, ADeviceThatHasFailedIsNotTakenForAMissingLibrary) {
   simt::gpu().fault = 700;
   blas::state().create_status = CUBLAS_STATUS_NOT_INITIALIZED;
   EXPECT_TRUE(has(error_of([&] { other->plan(linear); }), "cudaErrorIllegalAddress"));
+}
+
+// ---- a machine on which no device starts ----
+
+struct MachineCase {
+  int code;
+  const char* helps;  // what is said that helps
+};
+constexpr MachineCase machine_cases[] = {
+    {3, "did not start"},
+    {34, "LD_LIBRARY_PATH"},
+    {36, "update it"},
+    {46, "nvidia-smi -q -d COMPUTE"},
+    {100, "CUDA_VISIBLE_DEVICES"},
+    {102, "licence"},
+    {127, "dmesg"},
+    {209, "CMAKE_CUDA_ARCHITECTURES"},
+    {214, "reset the GPU"},
+    {220, "NVLink"},
+    {221, "libnvidia-ptxjitcompiler"},
+    {222, "PTX"},
+    {223, "CUDA_DISABLE_PTX_JIT"},
+    {304, "/dev/nvidia*"},
+    {702, "display"},
+    {800, "permit"},
+    {802, "nvidia-fabricmanager"},
+    {803, "reboot"},
+    {804, "cuda-compat"},
+    {805, "nvidia-cuda-mps-control"},
+    {806, "MPS server"},
+    {807, "try again"},
+    {808, "fewer ranks"},
+    {809, "fewer ranks"},
+    {810, "another process has failed"},
+};
+
+TEST_F(Faults, WhatTheMachineRefusesIsOfTheEnvironmentAndSaysWhatHelps) {
+  const auto start = [] { make_cuda_device({}); };
+  for (const auto& [code, helps] : machine_cases) {
+    reset();
+    simt::gpu().fault = code;  // of the call that makes the context, and of each after it
+    const std::string text = error_of(start);
+    EXPECT_EQ(failure_, Failure::environment) << text;
+    EXPECT_TRUE(has(text, "(code " + std::to_string(code) + ") in cudaSetDevice")) << text;
+    EXPECT_TRUE(has(text, helps)) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    reset();
+    simt::gpu().count_status = code;
+    const std::string why = error_of(start);
+    EXPECT_EQ(failure_, Failure::environment) << why;
+    EXPECT_TRUE(has(why, "device cuda: ") && has(why, helps)) << why;
+  }
+  reset();
+  simt::gpu().count_status = 35;
+  EXPECT_TRUE(has(error_of(start), "update the driver"));
+  EXPECT_EQ(failure_, Failure::environment);
+}
+
+TEST_F(Faults, WhatIsNotTheMachinesIsOfTheProgram) {
+  for (const int code : {1, 400, 700, 714, 719, 999}) {
+    reset();
+    simt::gpu().fault = code;
+    const std::string text = error_of([] { make_cuda_device({}); });
+    EXPECT_EQ(failure_, Failure::internal) << text;
+    EXPECT_TRUE(has(text, "(code " + std::to_string(code) + ")")) << text;
+  }
+}
+
+TEST_F(Faults, AContextThatFindsNoMemorySaysWhoHasIt) {
+  simt::gpu().fault = 2;
+  const std::string text = error_of([] { make_cuda_device({}); });
+  EXPECT_EQ(failure_, Failure::environment) << text;
+  EXPECT_TRUE(has(text, "cuda:0: cudaSetDevice: no memory for this process's context")) << text;
+  EXPECT_TRUE(has(text, "nvidia-smi lists the processes")) << text;
 }
 
 // ---- what libraries answer ----

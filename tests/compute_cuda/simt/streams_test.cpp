@@ -86,6 +86,27 @@ TEST_F(Streams, AreDoneAsFarAsIsWaitedFor) {
   EXPECT_EQ(*second.as<float>(), 2);
 }
 
+// A processor that spins uses power, which is measured. Tokens are the device's, BERT's samples are copied from the
+// host.
+TEST_F(Streams, TheHostSleepsWhileItWaitsForAStep) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_bert()}) {
+    SCOPED_TRACE(network.name);
+    reset();
+    const auto device = make_cuda_device({.time_algorithms = false});
+    const auto stream = device->create_stream();
+    const auto event = device->create_event();
+    Trainer trainer(*device, ten_steps_config(network, {Precision::bf16, 0, Beside::nothing}));
+    trainer.set_ahead(2);
+    simt::gpu().overlap = simt::Overlap::late;
+    for (int step = 0; step < 5; ++step) trainer.enqueue_step({});
+    EXPECT_EQ(trainer.collect().size(), 5u);
+    EXPECT_EQ(simt::gpu().spins, 0);
+    event->record(*stream);
+    event->synchronize();
+    EXPECT_EQ(simt::gpu().spins, 1) << "an event of another kind";
+  }
+}
+
 // ---- samples that are made beside the steps ----
 
 struct Cases {

@@ -312,7 +312,9 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cub
   const cublasStatus_t code = c == d ? problem.check() : CUBLAS_STATUS_INVALID_VALUE;
   if (code != CUBLAS_STATUS_SUCCESS) return code;
   const Preference& p = as<Preference>(preference);
-  for (; *count < most && *count < state().offers; ++*count) {
+  const auto of_epilogue = state().offers_of.find(problem.o.epilogue);
+  const int offers = of_epilogue == state().offers_of.end() ? state().offers : of_epilogue->second;
+  for (; *count < most && *count < offers; ++*count) {
     cublasLtMatmulHeuristicResult_t& result = results[*count];
     result = {};
     result.state = state().offer_state;
@@ -343,16 +345,34 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
   if (const cublasStatus_t code = c == d ? p.check() : CUBLAS_STATUS_INVALID_VALUE; code != CUBLAS_STATUS_SUCCESS)
     return code;
   if (algorithm == nullptr || algorithm->data[2] != p.o.epilogue) return CUBLAS_STATUS_INVALID_VALUE;
-  if (algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers)) return state().failing_status;
+  const bool may_fail = state().failing_epilogues.empty() || state().failing_epilogues.count(p.o.epilogue) != 0;
+  if (may_fail && algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers))
+    return state().failing_status;
   for (const void* address : {a_data, b_data, c_data, static_cast<const void*>(d_data),
                               static_cast<const void*>(p.o.bias), static_cast<const void*>(p.o.aux)}) {
     if (alignment_of(address) < algorithm->data[1]) return CUBLAS_STATUS_INVALID_VALUE;
   }
   const float scale = *static_cast<const float*>(alpha), add = *static_cast<const float*>(beta);
-  state().calls.push_back({p.m(), p.n(), p.k(), p.d.batch, p.o.transpose_a == CUBLAS_OP_T,
-                           p.o.transpose_b == CUBLAS_OP_T, p.a.ld, p.b.ld, p.d.ld, p.a.type, p.b.type, p.d.type,
-                           p.o.compute, p.o.epilogue, scale, add, c_data == d_data, p.o.fast_sums != 0,
-                           static_cast<std::uint32_t>(algorithm->data[3]), stream});
+  state().calls.push_back({p.m(),
+                           p.n(),
+                           p.k(),
+                           p.d.batch,
+                           p.o.transpose_a == CUBLAS_OP_T,
+                           p.o.transpose_b == CUBLAS_OP_T,
+                           p.a.ld,
+                           p.b.ld,
+                           p.d.ld,
+                           p.a.type,
+                           p.b.type,
+                           p.d.type,
+                           p.o.compute,
+                           p.o.epilogue,
+                           scale,
+                           add,
+                           c_data == d_data,
+                           p.o.fast_sums != 0,
+                           static_cast<std::uint32_t>(algorithm->data[3]),
+                           stream});
   state().calls.back().algorithm = algorithm->data[0];
   state().calls.back().a = a_data;
   state().calls.back().b = b_data;

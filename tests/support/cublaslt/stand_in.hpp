@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <vector>
 
 namespace tw::blas {
@@ -34,8 +36,10 @@ struct State {
   std::uint32_t refused_epilogue = 0;  ///< one for which nothing is offered
   /// What a product takes on the made-up clock (StandInGpu::clock_ms); called while it runs.
   std::function<double(const Call&)> milliseconds;
-  int offers = 1;          ///< algorithms for each question
-  int failing_offers = 0;  ///< the first of them do not run, but return
+  int offers = 1;                               ///< algorithms for each question
+  std::map<std::uint32_t, int> offers_of;       ///< likewise, for an epilogue
+  int failing_offers = 0;                       ///< the first of them do not run, but return failing_status
+  std::set<std::uint32_t> failing_epilogues{};  ///< of products with these epilogues alone; empty: of all
   cublasStatus_t failing_status = CUBLAS_STATUS_NOT_SUPPORTED;
   cublasStatus_t create_status = CUBLAS_STATUS_SUCCESS;     ///< of cublasLtCreate
   cublasStatus_t heuristic_status = CUBLAS_STATUS_SUCCESS;  ///< of each question

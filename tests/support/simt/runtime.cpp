@@ -23,6 +23,7 @@ using tw::simt::Stream;
 using tw::simt::Work;
 
 struct Event {
+  unsigned flags = cudaEventDefault;
   std::shared_ptr<double> ms = std::make_shared<double>(0);
   const Stream* captured = nullptr;  // the stream whose capture has recorded it last
   std::shared_ptr<Queue> queue;      // of the stream that has recorded it last, and its entry there
@@ -80,8 +81,8 @@ extern "C" {
 
 cudaError_t CUDARTAPI cudaSetDevice(int device) { return done(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
+  *count = gpu().count_status == cudaSuccess ? 1 : 0;
+  return static_cast<cudaError_t>(gpu().count_status);
 }
 cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
@@ -280,6 +281,12 @@ cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) {
   make<Event>(event);
   return done();
 }
+cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (has_failed()) return done();
+  make<Event>(event);
+  of(*event).flags = flags;
+  return done();
+}
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
   destroy<Event>(event);
   return done();
@@ -305,6 +312,7 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
   if (of(event).captured != nullptr) return done(cudaErrorCapturedEvent);
+  if (!of(event).is_done() && (of(event).flags & cudaEventBlockingSync) == 0) ++gpu().spins;
   if (of(event).queue) tw::simt::finish(*of(event).queue, of(event).number);
   return done();
 }

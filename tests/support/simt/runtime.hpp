@@ -42,12 +42,15 @@ struct StandInGpu {
   std::size_t refused_bytes = 0;  ///< that it asked for; 0 while none has failed
   /// Whether there is no memory to instantiate a graph.
   bool refuses_graphs = false;
-  /// The piece of work (stream.hpp) that ends in an illegal access: 1 is the next one, 0 none. As on a GPU, the call
+  /// The piece of work (stream.hpp) that ends in failing_code: 1 is the next one, 0 none. As on a GPU, the call
   /// that enqueues it succeeds, every later call fails, and nothing is done any more.
   long failing_work = 0;
+  int failing_code = 700;           ///< the cudaError_t of that: cudaErrorIllegalAddress
+  int count_status = 0;             ///< the cudaError_t of cudaGetDeviceCount
   int fault = 0;                    ///< the cudaError_t of such a device; cudaSuccess for one that works
   long work_done = 0;               ///< pieces of work
   long recorded = 0, launched = 0;  ///< graphs
+  long spins = 0;                   ///< waits for an event that had not happened and was not made to let the host sleep
 
   /// The made-up time in ms that events show instead of the host's, so that a test knows what a measurement gives: each
   /// piece of work adds work_ms, and the stand-ins for the libraries what the test says of theirs (take() of

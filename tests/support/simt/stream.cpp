@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/compute/error.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "tests/support/simt/runtime.hpp"
 
 namespace tw::simt {
@@ -19,7 +19,7 @@ void run(const Work& work) {
   if (gpu().fault != cudaSuccess) return;
   ++gpu().work_done;
   if (gpu().failing_work > 0 && --gpu().failing_work == 0) {
-    gpu().fault = cudaErrorIllegalAddress;
+    gpu().fault = gpu().failing_code;
     return;
   }
   take(gpu().work_ms);
@@ -156,7 +156,10 @@ const char* name_of(int code) {
 
 void enqueue_or_throw(void* stream, const char* call, Work work) {
   const int code = enqueue(stream, std::move(work));
-  if (code != cudaSuccess) throw models::ApiError("CUDA", code, name_of(code), call, __FILE__, __LINE__);
+  if (code == cudaSuccess) return;
+  if (const char* const helps = models::what_helps(static_cast<cudaError_t>(code)))
+    throw models::MachineFault("CUDA", code, name_of(code), call, __FILE__, __LINE__, helps);
+  throw models::ApiError("CUDA", code, name_of(code), call, __FILE__, __LINE__);
 }
 
 }  // namespace tw::simt

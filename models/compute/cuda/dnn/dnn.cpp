@@ -5,6 +5,7 @@
 #include "models/compute/cuda/bench.hpp"
 #include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/machine_fault.hpp"
 
 namespace tw::models::cuda {
 namespace {
@@ -149,6 +150,8 @@ std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, c
     try {
       stopwatch = std::make_unique<Stopwatch>(needs, scalars);
       found.plan = find_plan(graph, wish, std::ref(*stopwatch), &found.why);
+    } catch (const MachineFault&) {  // of the environment too, but no memory would help
+      throw;
     } catch (const Error& error) {
       if (error.failure() != Failure::environment) throw;
       stopwatch.reset();  // its memory may be what the plan wants
