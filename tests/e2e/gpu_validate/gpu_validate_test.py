@@ -27,12 +27,9 @@ class GpuValidate(Script):
         self.assertRegex(done.stderr, r"no nvcc here\n(.*\n)*gpu-validate: error\[build-failed\]: cmake -S .* failed")
         self.assertFalse(self.out.exists())
         stand_in.write_text(f'#!/bin/sh\necho "$@" >>"{tools}/said"\n[ "$1" != --build ] || {{ mkdir "$2" && ln -s "{support.BIN}" "$2/bin"; }}\n')
-        (tools / "nvidia-smi").write_text("#!/bin/sh\n[ $# != 2 ] || echo 9.0\n")
-        (tools / "nvidia-smi").chmod(0o755)
         done = self.validate("--make", "--rehearse", "--only", "facts", build=build, PATH=path)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         configured, built = (tools / "said").read_text().splitlines()
-        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90", configured)
         self.assertIn(f"-B {build}", configured)
         self.assertIn("-DTRAINWATT_CUDA=ON", configured)
         self.assertTrue(built.startswith(f"--build {build} "))
@@ -179,7 +176,8 @@ class GpuValidate(Script):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]
         labelled = {name: "*" for text in texts for name in re.findall(r"^\s*tw_test\((\w+) LABEL gpu", text, re.M)}
         labelled |= {name: "*cuda*" for text in texts for name in re.findall(r"^\s*tw_device_test\((\w+)", text, re.M)}
-        self.assertEqual(load().plan.ASKS | load().plan.GPU_TESTS, labelled)
+        plan = load().plan
+        self.assertEqual(plan.ASKS | {name: test.wanted for name, test in plan.GPU_TESTS.items()}, labelled)
 
     def test_a_product_without_an_algorithm_fails_the_asking(self):
         module = load()
@@ -205,38 +203,6 @@ class GpuValidate(Script):
         path.unlink()
         with self.assertRaisesRegex(module.Failed, "suite_plans_test is not in the build"):
             module.Validation(self.options(build)).asks()
-
-    def test_a_program_that_runs_no_test_has_failed(self):
-        module = load()
-        build = self.out.parent / "build"
-        (build / "tests").mkdir(parents=True)
-        self.out.mkdir()
-
-        def program(name, text, end="exit 0"):
-            path = build / "tests" / name
-            path.write_text(f"#!/bin/bash\nprintf '{text}'\n{end}\n")
-            path.chmod(0o755)
-
-        def outcome(**more):
-            return module.Validation(self.options(build, **more)).tests()
-
-        good = "[       OK ] A.one (3 ms)\\n[       OK ] A.two/0, where GetParam() = 1 (3 ms)\\n"
-        for name in module.plan.GPU_TESTS:
-            program(name, good)
-        self.assertEqual(outcome(), f"{2 * len(module.plan.GPU_TESTS)} passed, 0 failed, 0 skipped")
-        program("cudnn_gpu_test", "[==========] 0 tests from 0 test suites ran. (0 ms total)\\n[  PASSED  ] 0 tests.\\n")
-        with self.assertRaisesRegex(module.Failed, r"cudnn_gpu_test \(no test ran\)"):
-            outcome()
-        program("cudnn_gpu_test", good + "[  FAILED  ] A.three (1 ms)\\n[  FAILED  ] A.three\\n", "exit 1")
-        with self.assertRaisesRegex(module.Failed, r"passed, 1 failed, 0 skipped: A\.three; see"):
-            outcome()
-        # One that hangs costs the others nothing, and what it has done is told.
-        program("cudnn_gpu_test", good, "exec sleep 1000")
-        with self.assertRaisesRegex(module.Failed, rf"{2 * len(module.plan.GPU_TESTS)} passed.*cudnn_gpu_test \(timeout, 2 tests were done\)"):
-            outcome(budget=5, only="tests")
-        (build / "tests" / "cudnn_gpu_test").unlink()
-        with self.assertRaisesRegex(module.Failed, r"cudnn_gpu_test \(not in the build\)"):
-            outcome()
 
     def test_a_memory_check_of_no_test_has_failed(self):
         module = load()
