@@ -18,7 +18,8 @@ COLUMNS = """- **point**: network, precision, micro-batch (`mb`) × tokens of a 
 - **÷ bf16**: samples/s ÷ those of the same network in bf16.
 - **of ceiling**: FLOP/s of the step ÷ FLOP/s of its own products and convolutions run alone.
 - **MFU**: FLOP/s of the step ÷ the vendor's dense peak.
-- **J/sample**: energy of the GPU, with the meter's uncertainty; (short): from windows under 60 s.
+- **J/sample**: energy of the GPU, with the meter's uncertainty; (short): from windows under 60 s. **PyTorch J/sample**: of its timed blocks,
+  by the same counter of the GPU. **J ÷ PyTorch**: less than 1 is less energy for the same samples.
 - **flag**: what `trainwatt show` explains of the point's report in `steps/` of the archive; busy_host, for example: other programs used the CPU.
 - **–**: does not apply or was not measured; the reason is in the last column, or below if all points have the same."""
 GOALS = "A goal is reached if the figure is at least the one asked for."
@@ -73,7 +74,8 @@ def lacking(summary):
     for figure, of in (("÷ PyTorch", lambda point: None if "ratio_to_torch" in point else
                         point.get("torch_reason") or summary.get("no_torch") or "no time was left, or not asked for in this call"),
                        ("MFU", lambda point: None if point.get("mfu") is not None else point.get("mfu_reason") or "no vendor peak"),
-                       ("J/sample", lambda point: None if point.get("energy") else point.get("energy_reason") or "no meter counted")):
+                       ("J/sample", lambda point: None if point.get("energy") else point.get("energy_reason") or "no meter counted"),
+                       ("J ÷ PyTorch", lambda point: point.get("joules_reason") if point.get("energy") else None)):
         reasons = [of(point) for point in measured]
         is_common = len(measured) > 1 and len(set(reasons)) == 1
         found += [(figure, reason, is_common) for reason in dict.fromkeys(reasons) if reason]
@@ -106,10 +108,14 @@ def points_table(summary):
         joules = "–"
         if energy:
             joules = f"{energy['j_per_sample']:.4g} ± {energy['uncertainty_share']:.1%}{'' if point['window_s'] >= 60 else ' (short)'}"
+        theirs, compared = peer.get("energy"), shown(point.get("joules_ratio_to_torch"), ".3f")
+        if point.get("joules_ratio_to_torch") is not None:
+            compared += f" ± {point['joules_ratio_uncertainty_share']:.1%}"
         return [name_of(point), number(rate), number(point.get("tokens_per_s")), number(peer.get("samples_per_s", {}).get("median")), ratio,
                 shown(point.get("ratio_to_bf16"), ".3f"), shown(point.get("of_ceiling"), ".3f"), shown(point.get("mfu"), ".3f"), joules,
-                "; ".join(notes) or "–"]
-    head = ["point", "samples/s", "tokens/s", "PyTorch samples/s", "÷ PyTorch", "÷ bf16", "of ceiling", "MFU", "J/sample", "notes"]
+                f"{theirs['j_per_sample']:.4g} ± {theirs['uncertainty_share']:.1%}" if theirs else "–", compared, "; ".join(notes) or "–"]
+    head = ["point", "samples/s", "tokens/s", "PyTorch samples/s", "÷ PyTorch", "÷ bf16", "of ceiling", "MFU", "J/sample", "PyTorch J/sample",
+            "J ÷ PyTorch", "notes"]
     return rows_of(head, map(row, summary["points"]))
 
 
