@@ -1,7 +1,7 @@
 """Computes gpu-validate's figures from records."""
 import statistics
 
-from validation.plan import CEILING_GOALS, FP8_GOALS, MFU_GOALS, RATIO_GOALS
+from validation.plan import CEILING_GOALS, FP8_GOALS, LLMC, MFU_GOALS, RATIO_GOALS
 
 
 def energy_of(record):
@@ -82,6 +82,9 @@ def compute(summary, goals, fp8_launches):
         return {"goal": what.format(*key), "asked": asked, "measured": measured, "range": point.get(spread), "reason": why,
                 "state": "not measured" if measured is None else "reached" if measured >= asked else "missed"}
 
+    if "llmc" not in summary and any(one.model in LLMC for one in goals):
+        summary["llmc"] = [{"model": one.model, "precision": one.precision, "micro_batch": one.micro_batch, "seq_len": one.seq_len, "ratio": None,
+                            "reason": "not measured in this call, which needs --llmc DIR for it"} for one in goals if one.model in LLMC]
     summary["goals"] = []
     for one in goals:
         key = (one.model, one.precision)

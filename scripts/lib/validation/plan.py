@@ -2,7 +2,7 @@
 import collections
 
 # In order of worth: gpu-validate's description says why.
-PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
+PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "llmc", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
           "ops", "torch-rest", "profile")
 # The test program that asks the libraries for every product of the suites, and a filter for its cases on a GPU.
 ASKS = {"suite_plans_test": "*cuda*"}
@@ -78,6 +78,9 @@ RATIO_GOALS = {("gpt2-124m", "bf16"): 1.25, ("gpt2-1558m", "bf16"): 1.25, ("llam
 MFU_GOALS = {("gpt2-1558m", "bf16"): 0.53}
 CEILING_GOALS = {("gpt2-1558m", "bf16"): 0.70}
 FP8_GOALS = {"gpt2-1558m": 1.25}
+# Networks that llm.c has, by its names for random weights; seconds of one of its launches, which makes those weights on one processor.
+LLMC = {"gpt2-124m": "d12", "gpt2-1558m": "d48"}
+LLMC_SECONDS = {"gpt2-124m": 45, "gpt2-1558m": 180}
 # Networks that torch_step.py does not have.
 WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny")
 NO_PEER = "torch_step.py does not have this network"
