@@ -15,8 +15,9 @@ Transformers in 16 bits are run in each of these ways, and the fastest counts (-
     float32        autocast alone
 
 Each way is timed in --blocks blocks of --seconds, after warm-up, and the fastest, or the only one, in as many blocks again. A block's result is the
-median of its steps, timed without waiting between them. After each way, all results so far are printed as one line of JSON; the
-last line counts. Exit code 1: no way ran with a finite loss.
+median of its steps, timed without waiting between them. On a GPU, NVML's energy counter is read around these blocks, warm-up excluded:
+"energy" has the joules of a sample, or is null with "energy_reason". After each way, all results so far are printed as one line of JSON;
+the last line counts. Exit code 1: no way ran with a finite loss.
 """
 import contextlib
 import json
@@ -31,6 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import torch_networks
 from errors import Parser, fail
+from gpu_energy import GpuEnergy, NoEnergy, joules_of_samples
 
 
 def ways_of(options, half):
@@ -103,6 +105,40 @@ class Peer:
         return statistics.median(seconds)
 
 
+class Meter:
+    """Energy of spans of steps on PyTorch's GPU; each with the reason where there is none."""
+
+    def __init__(self, options):
+        self.counter, self.reason = None, "the cpu device has no meter here"
+        if options.device == "cuda":
+            try:
+                self.counter = GpuEnergy(torch.cuda.get_device_properties(torch.cuda.current_device()))
+            except NoEnergy as error:
+                self.reason = str(error)
+
+    def read(self):
+        """(seconds, millijoules) now, when all that was enqueued is done; millijoules are None without a counter."""
+        millijoules = None
+        if self.counter:
+            try:
+                millijoules = self.counter.millijoules()
+            except NoEnergy as error:
+                self.counter, self.reason = None, str(error)
+        return time.perf_counter(), millijoules
+
+    def span(self, begin, end, samples):
+        return None if None in (begin[1], end[1]) else {"joules": (end[1] - begin[1]) / 1e3, "seconds": end[0] - begin[0], "samples": samples}
+
+    def energy_of(self, spans):
+        """{"energy", "energy_reason"} of a way."""
+        try:
+            if not spans or None in spans:
+                raise NoEnergy(self.reason)
+            return {"energy": joules_of_samples(spans), "energy_reason": None}
+        except NoEnergy as error:
+            return {"energy": None, "energy_reason": str(error)}
+
+
 def spread(rates):
     return {"median": statistics.median(rates), "min": min(rates), "max": max(rates), "blocks": rates}
 
@@ -132,6 +168,7 @@ def main():
     torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
     peer = Peer(options)
+    meter = Meter(options)
     ways = ways_of(options, peer.half)
     result = {
         "model": options.model, "precision": options.precision, "micro_batch": options.micro_batch,
@@ -139,20 +176,24 @@ def main():
         "seq_len": None if options.model in torch_networks.IMAGES else options.seq_len, "compiled": not options.no_compile,
         "torch": torch.__version__, "way": None, "samples_per_s": None, "ways": {}}
 
-    def time_way(name, rates):
-        """Adds blocks of this way; False if it does not run or its loss is not finite."""
+    def time_way(name, rates, spans):
+        """Adds blocks of this way and the span of their energy."""
         arguments, surroundings = ways[name]
         try:
             with surroundings():
                 seconds = peer.warm(arguments)
                 if options.compile_only:
                     return
+                peer.synchronize()
+                begin, samples = meter.read(), options.micro_batch * options.accumulate
+                steps = max(3, round(options.seconds / seconds))
                 for _ in range(options.blocks):
-                    step, loss = peer.block(arguments, max(3, round(options.seconds / seconds)))
-                    rates.append(options.micro_batch * options.accumulate / step)
+                    step, loss = peer.block(arguments, steps)
+                    rates.append(samples / step)
+                spans.append(meter.span(begin, meter.read(), samples * steps * options.blocks))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss is {loss}")
-            result["ways"][name] = {"samples_per_s": spread(rates), "loss": loss}
+            result["ways"][name] = {"samples_per_s": spread(rates), "loss": loss, **meter.energy_of(spans)}
         except Exception as error:  # a way that does not run only loses its own result
             print(f"torch_step.py: warning[way-failed]: {name}: {error}", file=sys.stderr)
             result["ways"][name] = {"error": str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}
@@ -163,20 +204,21 @@ def main():
             return None
         result["way"] = max(good, key=lambda name: good[name]["median"])
         result["samples_per_s"] = good[result["way"]]
+        result.update({key: result["ways"][result["way"]][key] for key in ("energy", "energy_reason")})
         result["peak_bytes"] = torch.cuda.max_memory_allocated() if options.device == "cuda" else None
         print(json.dumps(result), flush=True)
         return result["way"]
 
-    rates = {name: [] for name in ways}
+    rates, spans = {name: [] for name in ways}, {name: [] for name in ways}
     for name in ways:
-        time_way(name, rates[name])
+        time_way(name, rates[name], spans[name])
         tell()
     if options.compile_only:
         return
     best = tell()
     if best is None:
         fail(1, "nothing-measured", "no way ran with a finite loss; the reason of each is above")
-    time_way(best, rates[best])
+    time_way(best, rates[best], spans[best])
     tell()
 
 

@@ -4,6 +4,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -14,7 +15,6 @@
 namespace tw {
 namespace {
 
-constexpr std::string_view checked = "sm_90";
 constexpr std::size_t reserved_bytes = 1024;  // of shared memory, by the driver for each block
 
 std::string demangled(const std::string& name) {
@@ -52,23 +52,75 @@ std::size_t number(const std::string& line, const std::string& name) {
   return value;
 }
 
-/// Limits of compute capability 9.0: CUDA C++ Programming Guide, "Compute Capabilities", table "Technical
-/// Specifications per Compute Capability". The blocks of an SM and the granularities of registers and shared memory are
-/// in NVIDIA's cuda_occupancy.h.
-cudaOccDeviceProp hopper() {
+/// CUDA Programming Guide, "Compute Capabilities", table "Technical Specifications per Compute Capability"; its other
+/// limits are the same everywhere. The blocks of an SM and the granularities of registers and shared memory are in
+/// NVIDIA's cuda_occupancy.h.
+struct Capability {
+  int major, minor, sm_threads;
+  std::size_t sm_shared_kib;  // a block may ask for all but the reserved one
+};
+constexpr Capability capabilities[] = {{8, 0, 2048, 164},  {8, 6, 1536, 100},  {8, 7, 1536, 164},  {8, 9, 1536, 100},
+                                       {9, 0, 2048, 228},  {10, 0, 2048, 228}, {10, 3, 2048, 228}, {11, 0, 1536, 228},
+                                       {12, 0, 1536, 100}, {12, 1, 1536, 100}};
+
+/// Null for an architecture that the table lacks. "sm_90a" and "sm_100f" have the limits of "sm_90" and "sm_100".
+const Capability* capability_of(const std::string& architecture) {
+  for (const Capability& one : capabilities) {
+    const std::string name = "sm_" + std::to_string(10 * one.major + one.minor);
+    if (architecture == name || architecture == name + "a" || architecture == name + "f") return &one;
+  }
+  return nullptr;
+}
+
+cudaOccDeviceProp properties(const Capability& capability) {
   cudaOccDeviceProp limits;
-  limits.computeMajor = 9;
-  limits.computeMinor = 0;
+  limits.computeMajor = capability.major;
+  limits.computeMinor = capability.minor;
   limits.maxThreadsPerBlock = 1024;
-  limits.maxThreadsPerMultiprocessor = 2048;
+  limits.maxThreadsPerMultiprocessor = capability.sm_threads;
   limits.regsPerBlock = limits.regsPerMultiprocessor = 65536;
   limits.warpSize = 32;
   limits.sharedMemPerBlock = models::cuda::occupancy::unasked_shared_bytes;
-  limits.sharedMemPerBlockOptin = 227 * 1024;
-  limits.sharedMemPerMultiprocessor = 228 * 1024;
+  limits.sharedMemPerMultiprocessor = capability.sm_shared_kib * 1024;
+  limits.sharedMemPerBlockOptin = limits.sharedMemPerMultiprocessor - reserved_bytes;
   limits.reservedSharedMemPerBlock = reserved_bytes;
-  limits.numSms = models::cuda::occupancy::sms;
+  limits.numSms = models::cuda::occupancy::sms;  // does not matter for one SM
   return limits;
+}
+
+/// Faults of the code for one architecture.
+void find_faults(const std::string& architecture, const std::vector<const KernelUsage*>& usages,
+                 std::vector<std::string>& faults) {
+  namespace occupancy = models::cuda::occupancy;
+  const Capability* const capability = capability_of(architecture);
+  if (capability == nullptr) {
+    faults.push_back(architecture + ": its limits are not in tests/compute_cuda/resources.cpp");
+    return;
+  }
+  std::set<std::string_view> seen;
+  for (const KernelUsage* usage : usages) {
+    seen.insert(usage->kernel);
+    const auto fault = [&](const std::string& what) {
+      faults.push_back(architecture + ": " + usage->instance + ": " + what);
+    };
+    if (usage->stack_bytes + usage->local_bytes > 0)
+      fault(std::to_string(usage->stack_bytes + usage->local_bytes) +
+            " bytes of local memory for each thread (spilled registers, or an array with a computed index)");
+    const occupancy::Row* row = occupancy::find(usage->kernel);
+    if (row == nullptr) {
+      fault("has no row in kernels/occupancy.def");
+      continue;
+    }
+    const auto& [threads, _, shared_bytes] = row->block;
+    const int assumed = occupancy::blocks_on(*row, capability->sm_shared_kib * 1024);
+    const int blocks = blocks_per_sm(architecture, usage->registers, threads, usage->static_bytes, shared_bytes);
+    if (blocks < assumed)
+      fault(std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads fit on an SM with " +
+            std::to_string(usage->registers) + " registers; its launch assumes " + std::to_string(assumed));
+  }
+  for (const occupancy::Row& row : occupancy::rows)
+    if (!seen.contains(row.kernel))
+      faults.push_back(architecture + ": " + std::string(row.kernel) + ": has a row, but no code");
 }
 
 }  // namespace
@@ -103,8 +155,11 @@ std::vector<KernelUsage> read_usages(std::string_view cuobjdump_output) {
   return usages;
 }
 
-int blocks_per_sm(int registers, int threads, std::size_t static_bytes, std::size_t dynamic_bytes) {
-  const cudaOccDeviceProp limits = hopper();
+int blocks_per_sm(const std::string& architecture, int registers, int threads, std::size_t static_bytes,
+                  std::size_t dynamic_bytes) {
+  const Capability* const capability = capability_of(architecture);
+  if (capability == nullptr) throw std::invalid_argument("no limits of " + architecture);
+  const cudaOccDeviceProp limits = properties(*capability);
   const cudaOccDeviceState state;
   cudaOccFuncAttributes kernel;
   kernel.maxThreadsPerBlock = threads;
@@ -119,35 +174,17 @@ int blocks_per_sm(int registers, int threads, std::size_t static_bytes, std::siz
   if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &limits, &kernel, &state, threads, dynamic_bytes) !=
       CUDA_OCC_SUCCESS)
     throw std::runtime_error("cuda_occupancy.h refuses a block of " + std::to_string(threads) + " threads with " +
-                             std::to_string(registers) + " registers each");
+                             std::to_string(registers) + " registers each on " + architecture);
   return result.activeBlocksPerMultiprocessor;
 }
 
 std::vector<std::string> resource_faults(const std::vector<KernelUsage>& usages) {
-  namespace occupancy = models::cuda::occupancy;
+  std::map<std::string, std::vector<const KernelUsage*>> own;
+  for (const KernelUsage& usage : usages)
+    if (!usage.kernel.empty()) own[usage.architecture].push_back(&usage);
+  if (own.empty()) return {"no kernel of tw::models::cuda"};
   std::vector<std::string> faults;
-  std::set<std::string_view> seen;
-  for (const KernelUsage& usage : usages) {
-    if (usage.architecture != checked || usage.kernel.empty()) continue;
-    seen.insert(usage.kernel);
-    const auto fault = [&](const std::string& what) { faults.push_back(usage.instance + ": " + what); };
-    if (usage.stack_bytes + usage.local_bytes > 0)
-      fault(std::to_string(usage.stack_bytes + usage.local_bytes) +
-            " bytes of local memory for each thread (spilled registers, or an array with a computed index)");
-    const occupancy::Row* row = occupancy::find(usage.kernel);
-    if (row == nullptr) {
-      fault("has no row in kernels/occupancy.def");
-      continue;
-    }
-    const auto& [threads, assumed, shared_bytes] = row->block;
-    const int blocks = blocks_per_sm(usage.registers, threads, usage.static_bytes, shared_bytes);
-    if (blocks < assumed)
-      fault(std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads fit on an SM with " +
-            std::to_string(usage.registers) + " registers; its launch assumes " + std::to_string(assumed));
-  }
-  if (seen.empty()) return {"no kernel of tw::models::cuda for " + std::string(checked)};
-  for (const occupancy::Row& row : occupancy::rows)
-    if (!seen.contains(row.kernel)) faults.push_back(std::string(row.kernel) + ": has a row, but no code");
+  for (const auto& [architecture, kernels] : own) find_faults(architecture, kernels, faults);
   return faults;
 }
 

@@ -21,11 +21,14 @@ struct KernelUsage {
 /// Throws std::runtime_error for output of another form.
 std::vector<KernelUsage> read_usages(std::string_view cuobjdump_output);
 
-/// Blocks of `threads` that an SM of an H100 or H200 (sm_90) holds at once.
-int blocks_per_sm(int registers, int threads, std::size_t static_bytes, std::size_t dynamic_bytes);
+/// Blocks of `threads` that an SM of this architecture ("sm_90") holds at once, with the shared memory that
+/// read_usages() found and that of the launch. Throws std::invalid_argument for an architecture whose limits are not
+/// known.
+int blocks_per_sm(const std::string& architecture, int registers, int threads, std::size_t static_bytes,
+                  std::size_t dynamic_bytes);
 
-/// What is wrong with the sm_90 code, a line each: local memory, fewer blocks than the launch assumes, a kernel without
-/// a row, a row without a kernel, no kernel at all.
+/// What is wrong with the code of each architecture, a line each: local memory, fewer blocks than the launch assumes, a
+/// kernel without a row, a row without a kernel, an architecture whose limits are not known, no kernel at all.
 std::vector<std::string> resource_faults(const std::vector<KernelUsage>& usages);
 
 }  // namespace tw

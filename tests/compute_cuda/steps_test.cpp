@@ -171,9 +171,10 @@ TEST_P(Steps, AreMadeByTheThreadsAskedFor) {
   EXPECT_EQ(make_cuda_device(options)->info().threads, 3);
 }
 
+// Those that matter most first, in case a limit of time ends the program.
 INSTANTIATE_TEST_SUITE_P(Precisions, Steps,
-                         testing::Values(Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16,
-                                         Precision::fp8),
+                         testing::Values(Precision::fp8, Precision::bf16, Precision::fp16, Precision::tf32,
+                                         Precision::float32),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
 }  // namespace

@@ -2,9 +2,10 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 
-from validation.plan import ASKS, GPU_TESTS, LIMITS
+from validation.plan import ASKS, GPU_TESTS, LIMITS, REHEARSED_TESTS
 from validation.runner import Failed, LeftOut, Runner
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -30,32 +31,66 @@ class Checks(Runner):
             raise Failed(f"{line}; {'timeout' if code is None else f'exit code {code}'}, see asks.log")
         return line
 
+    def cases_of(self, program, wanted):
+        """The names of a test program's cases; none where it does not say. It opens no GPU for that, and no time needs to be left."""
+        try:
+            done = subprocess.run([program, f"--gtest_filter={wanted}", "--gtest_list_tests"], env=self.environment, cwd=self.work,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False)
+        except subprocess.TimeoutExpired:
+            return []
+        names, suite = [], ""
+        for line in done.stdout.splitlines() if done.returncode == 0 else ():
+            name = line.split("#")[0].strip()
+            if line.startswith(" "):
+                names.append(suite + name)
+            elif name.endswith("."):
+                suite = name
+        return names
+
     def tests(self):
-        wanted = {"compute_contract_test": "*cpu*"} if self.options.rehearse else GPU_TESTS
+        wanted = REHEARSED_TESTS if self.options.rehearse else GPU_TESTS
         programs = {name: self.program(name) for name in wanted}
         bad = [f"{name} (not in the build)" for name, program in programs.items() if program is None]
         there = [name for name, program in programs.items() if program]
-        # In parallel: one after the other they would take longer than any other piece, but a GPU may take only one process.
-        start = self.run_each if self.is_exclusive else self.run_beside
-        results = start([[programs[name], f"--gtest_filter={wanted[name]}"] for name in there], "tests.log") if there else []
-        passed = failed = skipped = 0
+        commands = [[programs[name], f"--gtest_filter={wanted[name].wanted}"] for name in there]
+        environment = {"OMP_WAIT_POLICY": "passive", **self.environment}
+        if self.is_exclusive:
+            results = self.run_each(commands, "tests.log", [wanted[name].share for name in there], environment)
+        else:
+            # In parallel, as one after the other they would take longer than any other piece; the reference computes on the CPUs.
+            environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // max(1, len(there)))))
+            results = self.run_beside(commands, "tests.log", environment=environment) if there else []
+        cases = {}
         for name, (code, output) in zip(there, results):
             # Counted individually, so that results of a program that was ended count too.
-            done, wrong, left_out = (len(set(re.findall(rf"^\[{word}\] (\S+?)(?:,| \(|$)", output, re.M)))
+            done, wrong, left_out = (list(dict.fromkeys(re.findall(rf"^\[{word}\] (\S+?)(?:,| \(|$)", output, re.M)))
                                      for word in ("       OK ", "  FAILED  ", "  SKIPPED "))
-            passed, failed, skipped = passed + done, failed + wrong, skipped + left_out
+            cases[name] = {"passed": done, "failed": wrong, "skipped": left_out, "not_reached": []}
+            begun = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
+            known = {*done, *wrong, *left_out}
+            is_whole = re.search(r"^\[==========\] .* ran\.", output, re.M)
+            if code is None or code != 0 and not is_whole:  # ended, or it fell
+                cases[name]["not_reached"] = [case for case in self.cases_of(programs[name], wanted[name].wanted) if case not in known]
             if code is None:
-                bad.append(f"{name} (timeout, {done} tests were done)")
-            elif done + wrong + left_out == 0:
+                at = f" in {begun[-1]}" if begun and begun[-1] not in known else ""
+                bad.append(f"{name} (timeout{at}, {len(done)} passed, {len(wrong)} failed, {len(cases[name]['not_reached']) or 'unknown how many'} "
+                           "not reached)")
+            elif not known:
                 bad.append(f"{name} (no test ran)")
-            elif code != 0:
-                bad += re.findall(r"^\[  FAILED  \] (\S+?)(?:,| \(|$)", output, re.M) or [f"{name} (exit code {code})"]
-        self.summary["tests"] = {"passed": passed, "failed": failed, "skipped": skipped, "bad": sorted(set(bad))}
-        line = f"{passed} passed, {failed} failed, {skipped} skipped"
+            elif code != 0 and begun and begun[-1] not in known:
+                bad.append(f"{name} (exit code {code} in {begun[-1]}, {len(cases[name]['not_reached'])} not reached)")
+            elif code != 0 and not wrong:
+                bad.append(f"{name} (exit code {code})")
+            bad += wrong
+        passed, failed, skipped, not_reached = (sum(len(one[state]) for one in cases.values())
+                                                for state in ("passed", "failed", "skipped", "not_reached"))
+        self.summary["tests"] = {"passed": passed, "failed": failed, "skipped": skipped, "not_reached": not_reached, "bad": sorted(set(bad)),
+                                 "cases": cases}
+        line = f"{passed} passed, {failed} failed, {skipped} skipped" + (f", {not_reached} not reached" if not_reached else "")
         if self.is_exclusive:
             line += ", one program after another, because the GPU takes one process at a time"
         if bad or passed == 0:
-            raise Failed(f"{line}: {', '.join(sorted(set(bad))[:8]) or 'no test passed'}; see tests.log")
+            raise Failed(f"{line}: {', '.join(sorted(set(bad))[:8]) or 'no test passed'}; see tests.log and summary.json")
         return line
 
     def memory(self):

@@ -1,7 +1,7 @@
 """Computes gpu-validate's figures from records."""
 import statistics
 
-from validation.plan import CEILING_GOALS, FP8_GOALS, MFU_GOALS, RATIO_GOALS
+from validation.plan import CEILING_GOALS, FP8_GOALS, LLMC, MFU_GOALS, RATIO_GOALS
 
 
 def energy_of(record):
@@ -49,13 +49,31 @@ def name_of(point):
     return " ".join([point["model"], point["precision"], f"mb{point['micro_batch']}{tokens}", point.get("options", "")]).strip()
 
 
+def compare_joules(point):
+    """Adds joules of a sample ÷ PyTorch's, with the uncertainty of both, or null with the reason. Only the GPU's own are compared."""
+    if point.get("samples_per_s") is None or "torch" not in point:
+        return
+    own, peer, reason = point.get("energy"), point["torch"].get("energy"), None
+    if own is None:
+        reason = point.get("energy_reason") or "no meter counted trainwatt's steps"
+    elif own["scope"] != "device":
+        reason = f"trainwatt's joules are of the {own['scope']}, not of the GPU"
+    elif peer is None:
+        reason = f"PyTorch's steps have no joules: {point['torch'].get('energy_reason') or 'not measured'}"
+    point["joules_reason"], point["joules_ratio_to_torch"] = reason, None
+    if reason is None:
+        point["joules_ratio_to_torch"] = own["j_per_sample"] / peer["j_per_sample"]
+        point["joules_ratio_uncertainty_share"] = (own["uncertainty_share"] ** 2 + peer["uncertainty_share"] ** 2) ** 0.5
+
+
 def compute(summary, goals, fp8_launches):
-    """Adds to the summary what follows from its points: ratios to bf16, and the goals of this call with what was measured."""
+    """Adds to the summary what follows from its points: ratios to bf16, of joules to PyTorch's, and the goals of this call with what was measured."""
     points = {(point["model"], point["precision"], point.get("options", "")): point for point in summary["points"]}
     for (model, precision, options), point in points.items():
         bf16 = points.get((model, "bf16", options), {}).get("samples_per_s")
         if bf16 and point.get("samples_per_s") and precision != "bf16":
             point["ratio_to_bf16"] = point["samples_per_s"] / bf16
+        compare_joules(point)
 
     def goal(what, key, asked, figure, spread, reason):
         point = points.get((*key, ""), {})
@@ -64,6 +82,9 @@ def compute(summary, goals, fp8_launches):
         return {"goal": what.format(*key), "asked": asked, "measured": measured, "range": point.get(spread), "reason": why,
                 "state": "not measured" if measured is None else "reached" if measured >= asked else "missed"}
 
+    if "llmc" not in summary and any(one.model in LLMC for one in goals):
+        summary["llmc"] = [{"model": one.model, "precision": one.precision, "micro_batch": one.micro_batch, "seq_len": one.seq_len, "ratio": None,
+                            "reason": "not measured in this call, which needs --llmc DIR for it"} for one in goals if one.model in LLMC]
     summary["goals"] = []
     for one in goals:
         key = (one.model, one.precision)

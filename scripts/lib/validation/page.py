@@ -5,6 +5,7 @@ from validation.plan import DEFAULT_BUCKET_MIB
 MEANINGS = {"facts": "says which machine this is", "asks": "asks the libraries for each product of the suites",
             "tests": "runs the tests that need a GPU", "ratios": "compares bf16 steps with compiled PyTorch",
             "fp8": "compares fp8 with bf16", "energy": "measures joules in windows of 60 s",
+            "llmc": "compares bf16 steps with llm.c",
             "checks": "trains on two ranks, with recomputation, with accumulation, and after a point that does not fit",
             "oracle": "compares exported steps with PyTorch in float64", "memory": "looks for accesses outside of buffers",
             "nccl": "trains with NCCL", "buckets": "compares sizes of gradient buckets",
@@ -18,7 +19,8 @@ COLUMNS = """- **point**: network, precision, micro-batch (`mb`) × tokens of a 
 - **÷ bf16**: samples/s ÷ those of the same network in bf16.
 - **of ceiling**: FLOP/s of the step ÷ FLOP/s of its own products and convolutions run alone.
 - **MFU**: FLOP/s of the step ÷ the vendor's dense peak.
-- **J/sample**: energy of the GPU, with the meter's uncertainty; (short): from windows under 60 s.
+- **J/sample**: energy of the GPU, with the meter's uncertainty; (short): from windows under 60 s. **PyTorch J/sample**: of its timed blocks,
+  by the same counter of the GPU. **J ÷ PyTorch**: less than 1 is less energy for the same samples.
 - **flag**: what `trainwatt show` explains of the point's report in `steps/` of the archive; busy_host, for example: other programs used the CPU.
 - **–**: does not apply or was not measured; the reason is in the last column, or below if all points have the same."""
 GOALS = "A goal is reached if the figure is at least the one asked for."
@@ -28,6 +30,8 @@ operators of each point with the most of it. **Outside operators**: the rest of 
 BUCKETS = """**Bucket**: `--bucket-mib`, in steps whose gradients go through the named library. One rank has nothing to exchange: its rows say what it
 costs that each full bucket ends a graph of the backward pass. On several ranks, small buckets start the exchange early and large ones use the
 links better. **Communication**: what the backward pass does not hide. One launch for each size: differences of about 1 % mean nothing."""
+LLMC = """**÷ llm.c**: samples/s ÷ those of llm.c's own program on the same micro-batch and tokens, in bf16 with float32 copies of the weights: median of
+blocks (trainwatt, llm.c, trainwatt, llm.c) with minimum and maximum. Its steps are timed by itself, with events of the device."""
 REHEARSED_LEAST = """This is a CPU, which the list of vendor peaks does not have. So the first columns are this CPU's, the last one is the least time of the same
 step on an {}, calculated and not measured. They are of different devices: do not compare them. On a GPU of the list, this table names
 the operators of each network that are furthest from the device's limit instead."""
@@ -73,7 +77,8 @@ def lacking(summary):
     for figure, of in (("÷ PyTorch", lambda point: None if "ratio_to_torch" in point else
                         point.get("torch_reason") or summary.get("no_torch") or "no time was left, or not asked for in this call"),
                        ("MFU", lambda point: None if point.get("mfu") is not None else point.get("mfu_reason") or "no vendor peak"),
-                       ("J/sample", lambda point: None if point.get("energy") else point.get("energy_reason") or "no meter counted")):
+                       ("J/sample", lambda point: None if point.get("energy") else point.get("energy_reason") or "no meter counted"),
+                       ("J ÷ PyTorch", lambda point: point.get("joules_reason") if point.get("energy") else None)):
         reasons = [of(point) for point in measured]
         is_common = len(measured) > 1 and len(set(reasons)) == 1
         found += [(figure, reason, is_common) for reason in dict.fromkeys(reasons) if reason]
@@ -106,10 +111,14 @@ def points_table(summary):
         joules = "–"
         if energy:
             joules = f"{energy['j_per_sample']:.4g} ± {energy['uncertainty_share']:.1%}{'' if point['window_s'] >= 60 else ' (short)'}"
+        theirs, compared = peer.get("energy"), shown(point.get("joules_ratio_to_torch"), ".3f")
+        if point.get("joules_ratio_to_torch") is not None:
+            compared += f" ± {point['joules_ratio_uncertainty_share']:.1%}"
         return [name_of(point), number(rate), number(point.get("tokens_per_s")), number(peer.get("samples_per_s", {}).get("median")), ratio,
                 shown(point.get("ratio_to_bf16"), ".3f"), shown(point.get("of_ceiling"), ".3f"), shown(point.get("mfu"), ".3f"), joules,
-                "; ".join(notes) or "–"]
-    head = ["point", "samples/s", "tokens/s", "PyTorch samples/s", "÷ PyTorch", "÷ bf16", "of ceiling", "MFU", "J/sample", "notes"]
+                f"{theirs['j_per_sample']:.4g} ± {theirs['uncertainty_share']:.1%}" if theirs else "–", compared, "; ".join(notes) or "–"]
+    head = ["point", "samples/s", "tokens/s", "PyTorch samples/s", "÷ PyTorch", "÷ bf16", "of ceiling", "MFU", "J/sample", "PyTorch J/sample",
+            "J ÷ PyTorch", "notes"]
     return rows_of(head, map(row, summary["points"]))
 
 
@@ -145,6 +154,13 @@ def buckets_table(buckets):
                    map(row, buckets["sizes"]))
 
 
+def llmc_table(compared):
+    def row(one):
+        ratio = "–" if one["ratio"] is None else "{:.3f} [{:.3f} … {:.3f}]".format(one["ratio"], *one["ratio_range"])
+        return [name_of(one), number(one.get("samples_per_s")), number(one.get("llmc_samples_per_s")), ratio, one.get("llmc_options") or "–", one["reason"] or "–"]
+    return rows_of(["point", "samples/s", "llm.c samples/s", "÷ llm.c", "its options", "why not measured"], map(row, compared))
+
+
 def machine(facts):
     named = [facts.get("Product Name"), facts.get("Driver Version") and f"driver {facts['Driver Version']}",
              facts.get("CUDA Version") and f"CUDA {facts['CUDA Version']}",
@@ -166,6 +182,8 @@ def page(summary):
     if summary["points"]:
         lines += ["## Training steps", "", points_table(summary), "",
                   *(f"{figure} is – for all points: {reason}." for figure, reason, is_common in lacking(summary) if is_common), "", COLUMNS, ""]
+    if compared := summary.get("llmc"):
+        lines += ["## Against llm.c", "", llmc_table(compared), "", LLMC, ""]
     if buckets := summary.get("buckets"):
         lines += ["## Gradient buckets", "", f"{buckets['point']}:", "", buckets_table(buckets), "", BUCKETS, ""]
     if profiled := [point for point in summary["points"] if "profile" in point]:

@@ -2,13 +2,18 @@
 import collections
 
 # In order of worth: gpu-validate's description says why.
-PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
+PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "llmc", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
           "ops", "torch-rest", "profile")
 # The test program that asks the libraries for every product of the suites, and a filter for its cases on a GPU.
 ASKS = {"suite_plans_test": "*cuda*"}
-# The other test programs with cases of the label gpu, likewise.
-GPU_TESTS = {"cuda_device_test": "*", "cuda_steps_test": "*", "cudnn_gpu_test": "*", "compute_contract_test": "*cuda*",
-             "compute_operators_test": "*cuda*", "compute_products_test": "*cuda*", "models_golden_test": "*cuda*"}
+# The other test programs with cases of the label gpu: a filter for them, and the share of the time that each gets where they run one
+# after another. Most valuable first: steps and products, in fp8 and bf16 at the head, then cuDNN's, then single operators. Each program is
+# started once, because each process opens the GPU and loads the libraries anew.
+GpuTest = collections.namedtuple("GpuTest", "wanted share")
+GPU_TESTS = {"cuda_steps_test": GpuTest("*", 4), "compute_products_test": GpuTest("*cuda*", 2), "cudnn_gpu_test": GpuTest("*", 3),
+             "models_golden_test": GpuTest("*cuda*", 2), "cuda_device_test": GpuTest("*", 1),
+             "compute_operators_test": GpuTest("*cuda*", 2), "compute_contract_test": GpuTest("*cuda*", 1)}
+REHEARSED_TESTS = {"compute_contract_test": GpuTest("*cpu*", 1)}
 # Time limits of pieces, if less than the time left.
 LIMITS = {"facts": 60, "asks": 30, "tests": 180, "checks": 90, "oracle": 60, "memory": 30, "nccl": 45, "buckets": 150, "ops": 45}
 # Seconds that a process gets for its report after SIGTERM; mpirun gives its ranks OMPI_MCA_odls_base_sigkill_timeout of them.
@@ -73,6 +78,9 @@ RATIO_GOALS = {("gpt2-124m", "bf16"): 1.25, ("gpt2-1558m", "bf16"): 1.25, ("llam
 MFU_GOALS = {("gpt2-1558m", "bf16"): 0.53}
 CEILING_GOALS = {("gpt2-1558m", "bf16"): 0.70}
 FP8_GOALS = {"gpt2-1558m": 1.25}
+# Networks that llm.c has, by its names for random weights; seconds of one of its launches, which makes those weights on one processor.
+LLMC = {"gpt2-124m": "d12", "gpt2-1558m": "d48"}
+LLMC_SECONDS = {"gpt2-124m": 45, "gpt2-1558m": 180}
 # Networks that torch_step.py does not have.
 WITHOUT_PEER = ("dlrm", "dlrm-tiny", "resnet-tiny")
 NO_PEER = "torch_step.py does not have this network"

@@ -7,6 +7,7 @@ from validation.runner import Failed, LeftOut, Runner
 
 
 UNLISTED = "error[unknown-name]: --on "  # as trainwatt models says it
+LEDGER_SECONDS = 30
 
 
 def least_times(output):
@@ -54,13 +55,15 @@ class Profile(Runner):
         of vendor peaks has no least times, and should not."""
         if not self.options.rehearse and not point.get("device"):
             return "its launch left no report"
-        code, output = self.run(self.ledger_command(point, "--json"), "profile.log", 30)
+        code, output = self.run(self.ledger_command(point, "--json"), "profile.log", LEDGER_SECONDS)
         ledger = least_times(output) if code == 0 else None
-        why = None if ledger else (output.strip().splitlines() or [f"exit code {code}"])[-1]
+        why = None
+        if not ledger:
+            why = f"the ledger took longer than {LEDGER_SECONDS} s" if code is None else (output.strip().splitlines() or [f"exit code {code}"])[-1]
         if why and self.options.rehearse:
             return why
         point["profile"] = joined(point, ledger, not self.options.rehearse)
-        text = self.run(self.ledger_command(point), "profile.log", 30)[1] if ledger else why + "\n"
+        text = self.run(self.ledger_command(point), "profile.log", LEDGER_SECONDS)[1] if ledger else why + "\n"
         os.makedirs(os.path.join(self.work, "profiles"), exist_ok=True)
         name = "-".join([point["model"], point["precision"], *point.get("options", "").split()[1:]])
         with open(os.path.join(self.work, "profiles", f"{name}.txt"), "w", encoding="utf-8") as file:

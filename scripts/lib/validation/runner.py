@@ -128,12 +128,13 @@ class Runner:
                                f"[{'timeout after %.0f s' % seconds if code is None else f'exit code {code}'}]\n\n")
         return results
 
-    def run_each(self, commands, log):
-        """As run_beside, but one after another; each gets an equal part of the time left."""
+    def run_each(self, commands, log, shares, environment=None):
+        """As run_beside, but one after another; each gets its share of the time left, beside those of the ones after it."""
         results = []
         for at, command in enumerate(commands):
             try:
-                results.append(self.run(command, log, max(0, self.left()) / (len(commands) - at)))
+                limit = max(0, self.left()) * shares[at] / sum(shares[at:])
+                results.append(self.run(command, log, limit, environment))
             except Failed:  # no time was left
                 results.append((None, ""))
         return results

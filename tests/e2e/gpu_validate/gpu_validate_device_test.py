@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import sys
 import unittest
 import unittest.mock
 
@@ -88,6 +89,54 @@ class Devices(Script):
         validation.reserved = 0
         with self.assertRaisesRegex(module.Failed, rf"^{len(module.plan.GPU_TESTS) - 1} passed.*: {next(iter(module.plan.GPU_TESTS))} \(timeout, 0 "):
             validation.tests()
+
+    def test_a_build_is_for_the_gpus_that_programs_see(self):
+        """By a stand-in for the driver, which has already applied CUDA_VISIBLE_DEVICES; its first GPU need not be that of nvidia-smi."""
+        module = load()
+
+        class Driver:
+            def __init__(self, *capabilities, fails=None):
+                self.capabilities, self.fails = capabilities, fails
+
+            def cuInit(self, flags):
+                return 100 if not self.capabilities else 0
+
+            def cuDeviceGetCount(self, count):
+                count._obj.value = len(self.capabilities)
+                return 0
+
+            def cuDeviceGet(self, device, index):
+                device._obj.value = 40 + index
+                return 0
+
+            def cuDeviceGetAttribute(self, value, attribute, device):
+                value._obj.value = self.capabilities[device.value - 40][{75: 0, 76: 1}[attribute]]
+                return self.fails or 0
+
+        for driver, expected in ((Driver((9, 0)), ["90"]), (Driver((12, 0), (9, 0), (12, 0)), ["120", "90"]), (Driver(), []), (Driver((9, 0), fails=1), [])):
+            with unittest.mock.patch.object(module.ctypes, "CDLL", lambda name, driver=driver: driver):
+                self.assertEqual(module.architectures(), expected)
+        with unittest.mock.patch.object(module.ctypes, "CDLL", side_effect=OSError("libcuda.so.1: cannot open")):
+            self.assertEqual(module.architectures(), [])
+        # Only the driver is asked: nvidia-smi has GPUs that programs do not see.
+        said = self.out.parent / "said"
+        self.program(self.tools / "cmake", f'echo "$@" >>{said}')
+        with self.driver("echo 8.0"):
+            for capabilities, wanted in ((((9, 0), (10, 0)), "-DCMAKE_CUDA_ARCHITECTURES=90;100"), ((), None)):
+                said.write_text("")
+                with unittest.mock.patch.object(module.ctypes, "CDLL", lambda name, seen=capabilities: Driver(*seen)):
+                    module.make(str(self.build))
+                configured = said.read_text().splitlines()[0].split()
+                self.assertEqual([word for word in configured if "ARCHITECTURES" in word], [wanted] if wanted else [])
+
+    def test_a_ledger_without_an_answer_in_time_is_told(self):
+        module = load()
+        self.program(self.build / "bin" / "trainwatt", "echo 'warning: a driver of another version'; exec sleep 1000")
+        validation = self.validation(module)
+        point = {"model": "gpt2-124m", "precision": "bf16", "micro_batch": 32, "seq_len": 1024, "samples_per_s": 16.0, "step_time_s": 0.5,
+                 "device": "NVIDIA H200", "report": "steps/a/report.json", "op_share": {}, "op_seconds": {}, "window_s": 2.0}
+        with unittest.mock.patch.object(sys.modules["validation.profile"], "LEDGER_SECONDS", 0.3):
+            self.assertEqual(validation.profile_of(point), "the ledger took longer than 0.3 s")
 
     def test_two_ranks_are_not_asked_of_a_gpu_that_takes_one_process(self):
         module = load()

@@ -31,4 +31,4 @@ class Script(unittest.TestCase):
                               capture_output=True, text=True, timeout=support.HANG, env=support.environment(**env), check=False)
 
     def options(self, build, **more):
-        return argparse.Namespace(**{"out": str(self.out), "build": str(build), "rehearse": False, "budget": 60, "models": "", "only": "", **more})
+        return argparse.Namespace(**{"out": str(self.out), "build": str(build), "rehearse": False, "budget": 60, "models": "", "only": "", "llmc": "", **more})

@@ -2,6 +2,7 @@
 // driver, which lacks what came with Volta and later (TW_STANDIN_OLD).
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -160,6 +161,18 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* device) {
       const std::string digits = state.gpus[i].uuid.substr(3);
       const bool part = state.gpus[i].mig && ("MIG" + digits == uuid || "MIG-ffffffff" + digits.substr(9) == uuid);
       if (whole || part) return *device = handle_of(i + 1 + (part ? mig_offset : 0)), success;
+    }
+    return not_found;
+  });
+}
+/// All in domain 0 and at device 0 of their buses.
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* id, DeviceHandle* device) {
+  return with_state([&](const State& state) {
+    unsigned domain = 0, bus = 0, place = 0;
+    if (std::sscanf(id, "%x:%x:%x.0", &domain, &bus, &place) != 3) return invalid_argument;
+    for (const std::size_t i : addressable(state)) {
+      const Count own = state.gpus[i].pci_bus ? state.gpus[i].pci_bus : i + 1;
+      if (domain == 0 && place == 0 && bus == own) return *device = handle_of(i + 1), success;
     }
     return not_found;
   });

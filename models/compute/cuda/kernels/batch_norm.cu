@@ -66,10 +66,9 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_sums_kern
 #pragma unroll
       for (int k = 0; k < N; ++k) partial.of(shift_kind)[me.slice * c.columns + me.column + k] = shift[k];
     }
-    const Index stride = me.step * c.ld;
-    Index at = me.row * c.ld + me.column;
+    const ElementsOfRows elements(c, me);
 #pragma unroll 4
-    for (Index row = me.row; row < me.end; row += me.step, at += stride) {
+    for (Index at = elements.begin; at < elements.end; at += elements.stride) {
       const Floats<N> values = load<N>(x + at);
 #pragma unroll
       for (int k = 0; k < N; ++k) {
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_sums_kern
       }
     }
   }
-  write_sums<N, forward_sums>(c, me, sums, partial);
+  write_sums<N, forward_sums>(c, ColumnThread<N>::again(c), sums, partial);
 }
 
 // ---- over slices: a block has 32 channels side by side and 32 shares of the slices below each other ----
@@ -93,14 +92,14 @@ __device__ inline Index total_channel() { return static_cast<Index>(blockIdx.x) 
 
 /// Two sums over the slices, to which add(slice, sums) adds one. All threads call it; true where the thread, one for
 /// each channel, has them.
-template <class Add>
+template <int at_once, class Add>
 __device__ inline bool over_slices(const Columns& c, double (&sums)[2], Add&& add) {
   double* shared = dynamic_shared<double>();
   const int x = static_cast<int>(threadIdx.x) % warp_size, share = static_cast<int>(threadIdx.x) / warp_size;
   sums[0] = sums[1] = 0;
   const bool here = total_channel() < c.columns;
   if (here) {
-#pragma unroll 4
+#pragma unroll at_once
     for (Index slice = share; slice < c.slices; slice += shares) add(slice, sums);
   }
 #pragma unroll
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(total_threads)
   // All means are measured from a value of the channel, so that their squares cancel no more than a slice's do.
   const double count = static_cast<double>(c.rows), pivot = channel < c.columns ? value(shift_kind, 0) : 0;
   double sums[2];  // Σ n·(mean − pivot), Σ (squares around the mean + n·(mean − pivot)²)
-  const bool total = over_slices(c, sums, [&](Index slice, double(&to)[2]) {
+  const bool total = over_slices<3>(c, sums, [&](Index slice, double(&to)[2]) {
     const bool last = slice + 1 == c.slices;
     const double rows = last ? a.last_rows : a.rows, inverse = last ? a.inverse_last_rows : a.inverse_rows;
     const double sum = value(0, slice), mean = value(2, slice) * inverse, distance = sum * inverse;
@@ -269,7 +268,11 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
         for (int k = 0; k < N; ++k) factor[k] = rstd[k] * gamma[k];
       }
       const auto add_rows = [&](auto keeps, auto adds) {
-        over_rows(c, me, [&](Index at) {
+        const ElementsOfRows elements(c, me);
+        // A row has up to four loads, and packs of 16 bits leave no registers for those of a second.
+        constexpr int at_once = N == width_of<float> ? 2 : 1;
+#pragma unroll at_once
+        for (Index at = elements.begin; at < elements.end; at += elements.stride) {
           Floats<N> x, g;
           load_gradient<N, mask, decltype(adds)::value>(a, at, mean, factor, beta, x, g);
           if constexpr (decltype(keeps)::value) store(a.d_residual + at, g);
@@ -278,7 +281,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
             sums[k] += g[k];
             sums[N + k] += g[k] * (x[k] - mean[k]);
           }
-        });
+        }
       };
       if constexpr (mask == Mask::computed) {
         add_rows(std::false_type{}, std::false_type{});
@@ -289,7 +292,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
       }
     });
   }
-  write_sums<N, backward_kinds>(c, me, sums, partial);
+  write_sums<N, backward_kinds>(c, ColumnThread<N>::again(c), sums, partial);
 }
 
 struct BackwardTotals {
@@ -305,7 +308,7 @@ __global__ void __launch_bounds__(total_threads)
     batch_norm_backward_totals_kernel(Columns c, Partial partial, BackwardTotals a) {
   const Index channel = total_channel();
   double sums[2];
-  const bool total = over_slices(c, sums, [&](Index slice, double(&to)[2]) {
+  const bool total = over_slices<4>(c, sums, [&](Index slice, double(&to)[2]) {
 #pragma unroll
     for (int kind = 0; kind < backward_kinds; ++kind)
       to[kind] += static_cast<double>(partial.of(kind)[slice * c.columns + channel]);

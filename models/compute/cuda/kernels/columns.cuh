@@ -48,13 +48,29 @@ struct ColumnThread {
   Index slice;
   int x, y;
 
-  __device__ explicit ColumnThread(const Columns& c) {
-    x = static_cast<int>(threadIdx.x) & (c.x - 1);
-    y = static_cast<int>(threadIdx.x) >> c.x_bits;
+  __device__ explicit ColumnThread(const Columns& c) : ColumnThread(c, threadIdx.x, blockIdx.x) {}
+
+  /// The same once more, from the special registers: what the first one holds need not stay in registers until then,
+  /// which spill on some architectures.
+  __device__ static ColumnThread again(const Columns& c) {
+#if defined(__CUDA_ARCH__)
+    unsigned thread, block;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    return ColumnThread(c, thread, block);
+#else
+    return ColumnThread(c);
+#endif
+  }
+
+ private:
+  __device__ ColumnThread(const Columns& c, unsigned thread, unsigned block) {
+    x = static_cast<int>(thread) & (c.x - 1);
+    y = static_cast<int>(thread) >> c.x_bits;
     const unsigned tiles = static_cast<unsigned>(c.tiles),
-                   of_block = blockIdx.x / tiles;  // 64 bits would divide in software
+                   of_block = block / tiles;  // 64 bits would divide in software
     slice = of_block;
-    column = (static_cast<Index>(blockIdx.x - of_block * tiles) * c.x + x) * N;
+    column = (static_cast<Index>(block - of_block * tiles) * c.x + x) * N;
     width = c.columns - column < N ? c.columns - column : N;
     row = slice * c.rows_per_slice + y;
     end = (slice + 1) * c.rows_per_slice < c.rows ? (slice + 1) * c.rows_per_slice : c.rows;
@@ -62,12 +78,21 @@ struct ColumnThread {
   }
 };
 
+/// The elements of the thread's pack in its rows: begin, begin + stride, … below end, without a count of rows beside
+/// them. Only for a thread with columns: me.column is below c.ld.
+struct ElementsOfRows {
+  Index begin, end, stride;
+
+  template <int N>
+  __device__ ElementsOfRows(const Columns& c, const ColumnThread<N>& me)
+      : begin(me.row * c.ld + me.column), end(me.end * c.ld), stride(me.step * c.ld) {}
+};
+
 /// body(at) for the element of the thread's pack in each of its rows.
 template <int N, class Body>
 __device__ inline void over_rows(const Columns& c, const ColumnThread<N>& me, Body&& body) {
-  const Index stride = me.step * c.ld;
-  Index at = me.row * c.ld + me.column;
-  for (Index row = me.row; row < me.end; row += me.step, at += stride) body(at);
+  const ElementsOfRows elements(c, me);
+  for (Index at = elements.begin; at < elements.end; at += elements.stride) body(at);
 }
 
 /// body(std::true_type) or body(std::false_type): what is the same for all rows is asked before them.

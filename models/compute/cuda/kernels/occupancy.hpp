@@ -23,8 +23,10 @@ struct Block {
 };
 
 #define TW_KERNEL(kernel, threads, blocks, shared_bytes) inline constexpr Block kernel{threads, blocks, shared_bytes};
+#define TW_KERNEL_ON_100_KIB(kernel, blocks)
 #include "models/compute/cuda/kernels/occupancy.def"
 #undef TW_KERNEL
+#undef TW_KERNEL_ON_100_KIB
 
 struct Row {
   std::string_view kernel;
@@ -32,9 +34,22 @@ struct Row {
 };
 inline constexpr Row rows[] = {
 #define TW_KERNEL(kernel, threads, blocks, shared_bytes) {#kernel, kernel},
+#define TW_KERNEL_ON_100_KIB(kernel, blocks)
 #include "models/compute/cuda/kernels/occupancy.def"
 #undef TW_KERNEL
+#undef TW_KERNEL_ON_100_KIB
 };
+
+/// Blocks of a row's kernel that must fit on an SM with this much shared memory.
+constexpr int blocks_on(const Row& row, std::size_t sm_shared_bytes) {
+#define TW_KERNEL(kernel, threads, blocks, shared_bytes)
+#define TW_KERNEL_ON_100_KIB(name, blocks) \
+  if (sm_shared_bytes <= 100 * 1024 && row.kernel == #name) return blocks;
+#include "models/compute/cuda/kernels/occupancy.def"
+#undef TW_KERNEL
+#undef TW_KERNEL_ON_100_KIB
+  return row.block.blocks;
+}
 
 /// The row of a kernel's name, without namespaces and template arguments; null where there is none.
 constexpr const Row* find(std::string_view kernel) {

@@ -82,7 +82,7 @@ __device__ inline void over_windows(const Windows& w, Begin&& begin, Body&& body
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(line_threads)
+__global__ void __launch_bounds__(line_threads, occupancy::max_pool_backward_kernel.blocks)
     max_pool_backward_kernel(const T* dy, const std::int32_t* argmax, T* dx, const __grid_constant__ Windows w) {
   Floats<N> sum{};
   over_windows<N>(
