@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(block_threads, occupancy::batch_norm_gradient_
       const auto add_rows = [&](auto keeps, auto adds) {
         const ElementsOfRows elements(c, me);
         // A row has up to four loads, and packs of 16 bits leave no registers for those of a second.
-        constexpr int at_once = N == width_of<float> ? 2 : 1;
+        [[maybe_unused]] constexpr int at_once = N == width_of<float> ? 2 : 1;
 #pragma unroll at_once
         for (Index at = elements.begin; at < elements.end; at += elements.stride) {
           Floats<N> x, g;
