@@ -1,9 +1,12 @@
 // What the stand-in for CUDA's runtime records and replays: by these rules the tests of steps mean something.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "models/compute/cuda/kernels/check.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
+#include "tests/support/fills.hpp"
 
 namespace tw::test {
 
@@ -65,6 +68,30 @@ TEST_F(StandInGraphs, FindThePoisonedAllocationsFullOfNaN) {
   device_->fill(*stream_, {poisoned, 1});
   device_->create_event()->record(*stream_);
   EXPECT_TRUE(std::isnan(first(poisoned))) << "between the phases of a step";
+}
+
+// The micro networks' steps have too few rows for sums in several pieces.
+TEST_F(StandInGraphs, SumRowsThatOccurOftenInAPoisonedWorkspace) {
+  const std::vector<int> counts = {70, 9000, 5, 100};
+  const Ints index = occurrences(counts, 1);
+  const auto places = static_cast<std::int64_t>(index.size());
+  const Tensor tokens = tensor(DType::int32, {1, places}), dy = tensor(DType::float32, {1, places, 8}),
+               d_table = tensor(DType::float32, {4, 8});
+  std::copy(index.begin(), index.end(), tokens.as<std::int32_t>());
+  const EmbeddingBackward args{.tokens = tokens, .dy = dy, .d_token_table = d_table};
+  const auto expect = [&](int times) {
+    for (std::int64_t i = 0; i < d_table.count(); ++i)
+      EXPECT_EQ(d_table.as<float>()[i], 0.5f + times * 0.5f * counts[static_cast<std::size_t>(i / 8)]) << i;
+  };
+  device_->embedding_backward(*stream_, args);  // the workspace grows
+  expect(1);
+  device_->begin_capture(*stream_);
+  device_->embedding_backward(*stream_, args);
+  const std::unique_ptr<Graph> graph = device_->end_capture(*stream_);
+  simt::gpu().poisoned_bytes = cuda::scratch_bytes(args);
+  for (int i = 0; i < 2; ++i) graph->launch(*stream_);
+  EXPECT_EQ(simt::gpu().poisoned, 2) << "once for each launch";
+  expect(3);
 }
 
 // What a GPU would refuse may not pass on the stand-in.

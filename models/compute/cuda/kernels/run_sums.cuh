@@ -5,8 +5,8 @@
 //   1. The sorted order is cut into pieces of 64 places. A team of threads, side by side over the columns, adds up what
 //      one run has in one piece. A run within one piece is then complete; else its first piece leaves a tail, and each
 //      later one a head.
-//   2. The heads are cut into groups of 64 pieces, and what one run has in one group is added up: groups in whose
-//      midst the run began are left out.
+//   2. The heads are cut into groups of 64 pieces, and what one run has in one group is added up, where it began before
+//      the group.
 //   3. For each run of several pieces: its tail, its heads up to the next group, then its groups.
 //
 // So a run of n places takes at most 64, 64, and 64 + n/4096 additions one after the other.
