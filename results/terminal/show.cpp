@@ -320,7 +320,7 @@ class Shower {
       const Evaluation& last = trial.target_run->evaluations.back();
       std::vector<double> curve;
       for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
-      line(label, fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
+      line(label, fmt::format("seed {}: {} after {} steps, {} (evaluations took {})  ", trial.target_run->seed,
                               significant(metric_of(t, last), 4), last.step, duration(last.time_s),
                               duration(trial.target_run->evaluation_s)) +
                       paint_.cyan(sparkline(curve, 24, style_.unicode)));

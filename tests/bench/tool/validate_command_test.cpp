@@ -17,7 +17,6 @@
 #include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/record/version.hpp"
 #include "tests/bench/tool/outcome.hpp"
 
 namespace {
