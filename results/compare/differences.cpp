@@ -237,7 +237,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
       return fmt::format("{}{}{}{}, {}, {} parameters", w.model,
                          w.layers ? " cut to " + text::count(*w.layers, "layer") : "",
                          w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "",
-                         w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "", w.optimizer, w.parameters);
+                         w.seq_len ? fmt::format(", {} {}", *w.seq_len, w.positions()) : "", w.optimizer, w.parameters);
     };
     found.block("workload", shape(a), shape(b), "they train different workloads");
   }

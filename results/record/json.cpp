@@ -26,7 +26,7 @@ concept Like = std::same_as<std::remove_const_t<T>, U>;
 #define DESCRIBE(Type, ...) \
   void describe(auto& a, Like<Type> auto& value) { TW_FIELDS(a, value, __VA_ARGS__) }
 DESCRIBE(Workload, model, layers, device, precision, micro_batch, accumulate, global_batch, seq_len, ranks,
-         threads_per_rank, optimizer, seed, parameters, hash, table_rows_at_most)
+         threads_per_rank, optimizer, seed, parameters, hash, table_rows_at_most, data)
 DESCRIBE(SettingRow, host, domain, accepted, observed, reason)
 DESCRIBE(Setting, requested, accepted, observed, devices, found_by, found_minimum, found_maximum)
 DESCRIBE(StartTemperature, temperature_c, waited_s)

@@ -217,7 +217,7 @@ class Shower {
                          w.optimizer + ", " + seeds(r));
     line("batch", fmt::format("micro-batch {} × {} accumulated × {} = {}", w.micro_batch, w.accumulate,
                               count(w.ranks, "rank"), count(w.global_batch, "sample")) +
-                      (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
+                      (w.seq_len ? fmt::format(" of {} {}", *w.seq_len, w.positions()) : "") + data_words(w));
     line("", r.micro_batch_search ? micro_batch_search(*r.micro_batch_search) : "");
     line("steps", r.execution ? execution(*r.execution) : "");
     settings(r);
