@@ -271,7 +271,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   if (!is_valid(reference) || !is_valid(system))
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                 "points that do not count are not compared");
-  if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair, a.precision))
+  if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair))
     found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
                 fmt::format("{} in step {}", text::significant(pair->b), pair->step),
                 "the same weights and data give the same first losses: one of the two did not train what it states");
