@@ -60,7 +60,7 @@ NetworkDescription cut_layers(NetworkDescription network, int layers) {
     throw std::invalid_argument("cannot cut " + network.name + " to " + std::to_string(layers) + " layers: it has " +
                                 std::to_string(has.count) + " " + has.name +
                                 (has.least == has.count
-                                     ? ", of which none can be left out"
+                                     ? ", and none can be left out"
                                      : ", choose " + std::to_string(has.least) + " to " + std::to_string(has.count)));
   network.shape = network.shape->cut(layers);
   return network;

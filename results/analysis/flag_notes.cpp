@@ -48,7 +48,7 @@ std::string note_of(const FlagName& flag, const std::vector<Record>& records) {
     if (with_meters > 0)
       return (with_meters == flagged.size() ? "an energy meter answered" : "no energy meter answered, or one did") +
              (" but had no joules for a window (" + meters) +
-             "): energy is null, never 0; the speed is not affected. `trainwatt show` says more with each trial.";
+             "): its joules are absent; the speed is not affected. `trainwatt show` says more with each trial.";
   }
   const bool of_commands =
       !flagged.empty() && std::ranges::all_of(flagged, [](const Record* one) { return is_command(*one); });

@@ -225,7 +225,7 @@ void summarise_speed(Record& record, IntervalRule rule) {
   if (!throughput.empty()) s.samples_per_s = of_positive(estimate(throughput, rule));
   if (!step_time.empty()) {
     s.step_time_s = of_positive(estimate(step_time, rule));
-    if (record.workload.seq_len && s.samples_per_s)
+    if (record.workload.seq_len && !record.workload.has_series() && s.samples_per_s)
       s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
     if (s.model_flops_per_sample > 0 && s.samples_per_s)
       s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);

@@ -237,7 +237,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
       return fmt::format("{}{}{}{}, {}, {} parameters", w.model,
                          w.layers ? " cut to " + text::count(*w.layers, "layer") : "",
                          w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "",
-                         w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "", w.optimizer, w.parameters);
+                         w.seq_len ? fmt::format(", {} {}", *w.seq_len, w.positions()) : "", w.optimizer, w.parameters);
     };
     found.block("workload", shape(a), shape(b), "they train different workloads");
   }
@@ -271,7 +271,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   if (!is_valid(reference) || !is_valid(system))
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                 "points that do not count are not compared");
-  if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair, a.precision))
+  if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair))
     found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
                 fmt::format("{} in step {}", text::significant(pair->b), pair->step),
                 "the same weights and data give the same first losses: one of the two did not train what it states");

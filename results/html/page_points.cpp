@@ -55,7 +55,7 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
         groups.push_back(
             {w.model + (w.layers ? " cut to " + text::count(*w.layers, "layer") : "") +
                  (w.table_rows_at_most ? fmt::format(", tables of at most {} rows", *w.table_rows_at_most) : "") +
-                 (w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "") +
+                 (w.seq_len ? fmt::format(", {} {}", *w.seq_len, w.positions()) : "") +
                  (record.target ? ", to the target of " + record.target->task : ""),
              {},
              {}});

@@ -26,7 +26,7 @@ concept Like = std::same_as<std::remove_const_t<T>, U>;
 #define DESCRIBE(Type, ...) \
   void describe(auto& a, Like<Type> auto& value) { TW_FIELDS(a, value, __VA_ARGS__) }
 DESCRIBE(Workload, model, layers, device, precision, micro_batch, accumulate, global_batch, seq_len, ranks,
-         threads_per_rank, optimizer, seed, parameters, hash, table_rows_at_most)
+         threads_per_rank, optimizer, seed, parameters, hash, table_rows_at_most, data)
 DESCRIBE(SettingRow, host, domain, accepted, observed, reason)
 DESCRIBE(Setting, requested, accepted, observed, devices, found_by, found_minimum, found_maximum)
 DESCRIBE(StartTemperature, temperature_c, waited_s)
@@ -51,7 +51,8 @@ DESCRIBE(LossScaling, final_scale, skipped_steps)
 DESCRIBE(Execution, step_mode, recompute, communicator, route, loss_scaling, recomputed_layers, deterministic,
          reduce_precision, implementations)
 DESCRIBE(GpuUse, gpus, utilisation, sm_active, memory_used_bytes, memory_bytes, reason)
-DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason)
+DESCRIBE(DoublingGain, ratios, median, low, high, is_decided)
+DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason, over_half)
 DESCRIBE(MicroBatchSearch, trials, chosen, stopped_by)
 DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_time_p50_s, step_time_p90_s,
          step_time_p99_s, step_time_min_s, step_time_max_s, model_flops_per_sample, hardware_flops_per_sample,

@@ -20,16 +20,20 @@ struct Workload {
   std::string model;               ///< "gpt2-124m"
   std::optional<int> layers;       ///< --layers, where the network was cut
   std::optional<std::int64_t> table_rows_at_most{};  ///< --table-rows-at-most, where tables were cut
+  /// What a sample is: "tokens", "images", "clicks", "series", …; absent in reports from before it was recorded.
+  std::optional<std::string> data{};
   std::string device;              ///< "cpu", "cuda", "reference"
   std::string precision;           ///< "float32", "bf16"
   std::int64_t micro_batch = 0, accumulate = 0, global_batch = 0;  ///< samples
-  std::optional<std::int64_t> seq_len;   ///< tokens of a sample; absent for images
+  std::optional<std::int64_t> seq_len;   ///< tokens of a sample, of series times; absent for images
   int ranks = 1, threads_per_rank = 1;
   std::string optimizer;           ///< "adamw", "sgd"
   std::uint64_t seed = 0;
   std::int64_t parameters = 0;
   std::string hash;                ///< SHA-256 of what makes two points comparable
   std::optional<DeviceKind> known_device() const { return named<DeviceKind>(device); }
+  bool has_series() const { return data == "series"; }
+  const char* positions() const { return has_series() ? "time steps" : "tokens"; }  ///< what seq_len counts
 };
 
 /// A number in the unit of its setting's key, or a name ("performance" of cpu_governor).
@@ -249,11 +253,21 @@ struct GpuUse {
   std::optional<std::uint64_t> memory_bytes;  ///< what the one with the least memory has
   std::string reason;                         ///< why any of these is absent; empty otherwise
 };
+/// How much faster a micro-batch is than the half of it: the two took turns, and a block has a turn of each.
+struct DoublingGain {
+  std::vector<double> ratios;   ///< of each block, in order: its samples/s ÷ those of the half
+  double median = 0;            ///< of the ratios
+  double low = 0, high = 0;     ///< between which the median lies (results/selection/search.hpp)
+  bool is_decided = false;      ///< whether the least gain that is wanted is outside of low to high
+};
 /// One size that a search for the micro-batch tried.
 struct MicroBatchTrial {
   std::int64_t micro_batch = 0;
-  std::optional<double> samples_per_s;  ///< of all ranks, from the fastest of a few steps; absent with a reason
+  /// Of all ranks: the median of its turns, each of which is its fastest step; absent with a reason.
+  std::optional<double> samples_per_s;
   std::string reason;                   ///< "does not fit: needs …"; empty where the speed was measured
+  /// Absent of the first size, of one without a speed, and in reports of programs that timed each size once.
+  std::optional<DoublingGain> over_half{};
 };
 /// `--micro-batch auto`: the sizes that were tried before the first trial, from 1 up. The point ran at `chosen`.
 struct MicroBatchSearch {
@@ -266,7 +280,7 @@ struct Summary {
   /// Steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s; of a
   /// run to a target ÷ the window less its evaluations.
   std::optional<Estimate> samples_per_s;
-  std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens, × model FLOPs
+  std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens (none of series), × model FLOPs
   std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
   double model_flops_per_sample = 0;

@@ -217,7 +217,7 @@ class Shower {
                          w.optimizer + ", " + seeds(r));
     line("batch", fmt::format("micro-batch {} × {} accumulated × {} = {}", w.micro_batch, w.accumulate,
                               count(w.ranks, "rank"), count(w.global_batch, "sample")) +
-                      (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
+                      (w.seq_len ? fmt::format(" of {} {}", *w.seq_len, w.positions()) : "") + data_words(w));
     line("", r.micro_batch_search ? micro_batch_search(*r.micro_batch_search) : "");
     line("steps", r.execution ? execution(*r.execution) : "");
     settings(r);
@@ -320,7 +320,7 @@ class Shower {
       const Evaluation& last = trial.target_run->evaluations.back();
       std::vector<double> curve;
       for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
-      line(label, fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
+      line(label, fmt::format("seed {}: {} after {} steps, {} (evaluations took {})  ", trial.target_run->seed,
                               significant(metric_of(t, last), 4), last.step, duration(last.time_s),
                               duration(trial.target_run->evaluation_s)) +
                       paint_.cyan(sparkline(curve, 24, style_.unicode)));

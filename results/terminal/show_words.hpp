@@ -78,14 +78,28 @@ inline std::string gpu_use(const GpuUse& gpu) {
                     gpu.reason.empty() ? "" : "absent: " + gpu.reason},
                    ", ");
 }
-/// "micro-batch 8 found: 1: 40.1, 2: …, 16: does not fit samples/s; doubling …".
+/// ", data: segmented images"; empty if the report does not say.
+inline std::string data_words(const Workload& w) {
+  std::string words = w.data.value_or("");
+  std::ranges::replace(words, '_', ' ');
+  return words.empty() ? words : ", data: " + words;
+}
+/// "+3.1 % over half (+2.5 to +3.6 %, 3 blocks)"; empty if it was not compared in blocks.
+inline std::string over_half(const std::optional<DoublingGain>& gain) {
+  if (!gain) return {};
+  const auto percent = [](double ratio) { return fmt::format("{:+.1f}", 100 * (ratio - 1)); };
+  return fmt::format(" {} % over half ({} to {} %, {})", percent(gain->median), percent(gain->low), percent(gain->high),
+                     text::count(gain->ratios.size(), "block"));
+}
+/// "micro-batch 8 found; doubling …; 1: 40.1 samples/s, 2: … +80.0 % over half (…), 16: does not fit".
 inline std::string micro_batch_search(const MicroBatchSearch& search) {
   std::vector<std::string> trials;
   for (const MicroBatchTrial& trial : search.trials)
-    trials.push_back(fmt::format("{}: {}", trial.micro_batch,
-                                 trial.samples_per_s ? text::si(*trial.samples_per_s, "samples/s") : trial.reason));
-  return join_said({fmt::format("micro-batch {}", search.chosen) + (trials.empty() ? "" : " found"),
-                    search.stopped_by, join_said(trials, ", ")},
+    trials.push_back(fmt::format(
+        "{}: {}", trial.micro_batch,
+        trial.samples_per_s ? text::si(*trial.samples_per_s, "samples/s") + over_half(trial.over_half) : trial.reason));
+  return join_said({fmt::format("micro-batch {}", search.chosen) + (trials.empty() ? "" : " found"), search.stopped_by,
+                    join_said(trials, ", ")},
                    "; ");
 }
 /// Of a telemetry quantity whose name ends as its unit.

@@ -204,7 +204,7 @@ void check_losses(const Report& report, Findings& found) {
         first_of.try_emplace({w.hash, w.precision, w.seed, w.global_batch, w.seq_len ? 0 : w.micro_batch}, i);
     if (is_new) continue;
     const auto pair = furthest_first_losses(report.records[first->second], record);
-    if (pair && losses_differ(*pair, w.precision))
+    if (pair && losses_differ(*pair))
       found.broken("losses_differ", place_of(i) + "/trials/0/loss",
                    "step " + std::to_string(pair->step) + " has the loss " + text::significant(pair->b) + ", and " +
                        text::significant(pair->a) + " in " + place_of(first->second) + ", which trains the same");

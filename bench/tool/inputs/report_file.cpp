@@ -156,6 +156,8 @@ void check_network(const results::Record& record, const std::string& layers, con
   } catch (const std::invalid_argument& error) {
     return broken("/workload/table_rows_at_most", error.what());
   }
+  if (const std::string kind = models::to_string(network.data().kind); w.data && *w.data != kind)
+    broken("/workload/data", fmt::format("is \"{}\", {} has {}", *w.data, w.model, kind));
   if (network.has_sequence() != w.seq_len.has_value() ||
       (w.seq_len && !models::why_no_seq_len(network, *w.seq_len).empty()))
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");

@@ -30,6 +30,7 @@ results::Workload workload_of(const Point& point, const RunContext& context) {
   workload.model = point.network.name;
   workload.layers = point.layers;
   workload.table_rows_at_most = point.table_rows_at_most;
+  workload.data = models::to_string(point.network.data().kind);
   workload.device = context.plan.device;
   workload.precision = point.precision;
   workload.micro_batch = point.micro_batch;

@@ -17,7 +17,6 @@
 #include "results/record/known_texts.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/record/version.hpp"
 #include "tests/bench/tool/outcome.hpp"
 
 namespace {
@@ -177,6 +176,15 @@ TEST(Tool, ValidateKnowsHowMuchMemoryWeightsTake) {
   EXPECT_EQ(faults(430'000 * 2, 430'000 * 2), Lines()) << "429568 parameters";
   EXPECT_EQ(faults(4096, 430'000 * 2), Lines{at + "peak_resident_bytes_per_rank"});
   EXPECT_EQ(faults(430'000 * 2, 1), Lines{at + "planned_bytes_per_rank"});
+}
+
+TEST(Tool, ValidateKnowsWhatDataANetworkHas) {
+  const auto faults = [](const std::optional<std::string>& data) {
+    return said_of("good.json", [&](tw::results::Report& report) { report.records[0].workload.data = data; }).faults;
+  };
+  EXPECT_EQ(faults(std::nullopt), Lines()) << "a report from before it was recorded";
+  EXPECT_EQ(faults("tokens"), Lines());
+  EXPECT_EQ(faults("images"), Lines{"network_differs /records/0/workload/data"});
 }
 
 /// Figures by an unknown rule may be any: none is shown.

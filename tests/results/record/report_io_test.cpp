@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "results/analysis/verdict.hpp"
+#include "results/terminal/tables.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
@@ -51,8 +53,8 @@ TEST(ReportJson, RoundTrip) {
 
 TEST(ReportJson, ARunThatWasCutShortIsReadAgain) {
   const Report report = sample_energy_report();
-  RunStart start{report.program, report.context, report.plan, {"trainwatt-train", "--config", "a b.json"}, "{\n\"x\": 1}",
-                 *report.parts, {"commit 1, now 2"}};
+  RunStart start{report.program, report.context, report.plan,        {"trainwatt-train", "--config", "a b.json"},
+                 "{\n\"x\": 1}", *report.parts,  {"commit 1, now 2"}};
   const std::string text = to_json(start);
   EXPECT_EQ(to_json(run_start_from_json(text)), text);
   EXPECT_EQ(run_start_from_json(text).config, start.config);
@@ -192,6 +194,28 @@ TEST(RecordLines, WhatAKillLeaves) {
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(std::string(error.what()), "line 2: /id: expected a string, found number");
   }
+}
+
+/// What a sample is: of series, seq_len counts no tokens, and there are no tokens per second.
+TEST(Workload, TheKindOfItsDataIsWrittenReadAndShown) {
+  Report report = sample_report();
+  const std::string before = show_report(report, {.width = 200});
+  EXPECT_NE(before.find("= 64 samples of 128 tokens\n"), std::string::npos) << before;
+  EXPECT_NE(before.find("tokens/s"), std::string::npos);
+  report.records[0].workload.data = "masked_tokens";
+  EXPECT_NE(show_report(report, {.width = 200}).find("= 64 samples of 128 tokens, data: masked tokens\n"),
+            std::string::npos);
+  report.records.resize(1);
+  report.records[0].workload.data = "series";
+  summarise(report.records[0]);
+  const std::string shown = show_report(report, {.width = 200});
+  EXPECT_NE(shown.find("= 64 samples of 128 time steps, data: series\n"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("tokens/s"), std::string::npos) << shown;
+  EXPECT_EQ(report_from_json(to_json(report)).records[0].workload.data, "series");
+  // A report from before it was recorded.
+  nlohmann::json older = nlohmann::json::parse(to_json(report));
+  older["records"][0]["workload"].erase("data");
+  EXPECT_EQ(report_from_json(older.dump()).records[0].workload.data, std::nullopt);
 }
 
 /// Of reports of real runs (results/reference): the formula must not drift.
