@@ -9,7 +9,7 @@ import unittest
 from fake_node import FakeNode
 from support import BIN, HANG, Case, FakeGpus, SiteTool, environment, only_root, run, said_codes, tool
 
-SEARCH = ["--device", "cpu", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy",
+SEARCH = ["--device", "cpu", "--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy",
           "--max-slowdown", "99.9%"]
 LIMITS = ["--cpu-power-limit", "50:90:10"]
 CLOCKS = ["--gpu-clock", "600:1980:345"]
@@ -48,10 +48,6 @@ class Search(Case):
     def setUp(self):
         only_root()
         super().setUp()
-        # Products alone are timed for as short as may be: it is the energy that is compared.
-        config = self.folder / "search.json"
-        config.write_text(json.dumps({"model": "resnet-tiny", "ceiling_s": 0.1}))
-        self.words = [*SEARCH, "--config", config]
         for name in ("nvml", "run"):
             (self.folder / name).mkdir(mode=0o700)
         self.gpus = FakeGpus(self.folder / "nvml", 1)
@@ -80,7 +76,7 @@ class Search(Case):
             self.search_and_go_on(node)
 
     def search_and_go_on(self, node):
-        process = self.search(node, *self.words, *LIMITS, "--site", self.site.file, "--out", self.out)
+        process = self.search(node, *SEARCH, *LIMITS, "--site", self.site.file, "--out", self.out)
         self.assert_ran(process)
         self.assertRegex(process.stdout, r"settings\s+were\s+measured,\s+\d+\s+were\s+not")
         self.assertIn("search: by package energy", process.stderr, "though a GPU answers, too")
@@ -113,13 +109,13 @@ class Search(Case):
         self.assert_ran(tool("validate", self.out / "report.json"))
 
     def test_without_a_meter_nothing_is_measured(self):
-        process = run(*self.words, *CLOCKS, "--out", self.out)
+        process = run(*SEARCH, *CLOCKS, "--out", self.out)
         self.assertEqual(process.returncode, 3)
         self.assertEqual(said_codes(process.stderr), ["no-energy"])
         self.assertFalse(self.out.exists())
 
     def test_joules_of_a_gpu_that_does_not_train_are_not_searched(self):
-        process = run(*self.words, *CLOCKS, "--out", self.out, **self.env)
+        process = run(*SEARCH, *CLOCKS, "--out", self.out, **self.env)
         self.assertEqual(process.returncode, 3)
         self.assertEqual(said_codes(process.stderr), ["no-energy"])
         self.assertIn("gpu_clock_mhz", process.stderr)
