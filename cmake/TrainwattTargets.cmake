@@ -2,7 +2,6 @@
 function(tw_library name)
   add_library(${name} STATIC ${ARGN})
   tw_target(${name})
-  tw_merged_by_folder(${name})
 endfunction()
 
 function(tw_target name)
@@ -21,55 +20,18 @@ endfunction()
 # tw_small(NAME [SOURCES…]) : for options and texts, which work for milliseconds: in Release, -O1 compiles all sources of NAME, or
 # these, in two thirds of the time of -O3.
 function(tw_small name)
-  if(NOT ARGN)
+  if(ARGN)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  else()
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-    return()
   endif()
-  set(sources ${ARGN})
-  if(TRAINWATT_MERGED)
-    # CMake merges no source with options of its own.
-    get_target_property(others ${name} SOURCES)
-    list(REMOVE_ITEM others ${sources})
-    set(alone "")
-    foreach(source IN LISTS sources)
-      get_source_file_property(is_alone ${source} SKIP_UNITY_BUILD_INCLUSION)
-      if(is_alone)
-        list(APPEND alone ${source})
-        list(REMOVE_ITEM sources ${source})
-      endif()
-    endforeach()
-    tw_write_merged(sources ${name} ${sources})
-    list(APPEND sources ${alone})
-    set_target_properties(${name} PROPERTIES SOURCES "${others};${sources}")
-  endif()
-  set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
-endfunction()
-
-# tw_alone(SOURCES…) : not merged, because they give a name of the sources beside them another meaning. Before tw_small.
-function(tw_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
-# tw_write_merged(LIST NAME SOURCES…) : sets LIST to files in the build folder, each of which includes the sources of one folder.
-function(tw_write_merged list name)
-  set(files "")
-  foreach(source IN LISTS ARGN)
-    cmake_path(GET source PARENT_PATH folder)
-    cmake_path(GET folder FILENAME folder)
-    set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_merged/${folder}.cpp)
-    string(APPEND text_${folder} "#include \"${source}\"\n")
-    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${folder}}" @ONLY)
-    list(APPEND files ${file})
-  endforeach()
-  list(REMOVE_DUPLICATES files)
-  set(${list} ${files} PARENT_SCOPE)
 endfunction()
 
 # What hangs is ended; never what a slow or busy machine still works at: tests are to take a minute at most.
 set(tw_hang_seconds 600)
 
 # tw_merged(NAME) : the sources of NAME are compiled eight at a time, as one, so that what their headers declare and instantiate is
-# compiled once. In Release only (scripts/test); the other presets compile each source alone.
+# compiled once. For tests only, in Release (scripts/test); the other presets compile each source alone.
 function(tw_merged name)
   get_target_property(sources ${name} SOURCES)
   list(LENGTH sources count)
@@ -77,23 +39,6 @@ function(tw_merged name)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)  # by names of the source beside
   endif()
-endfunction()
-
-# tw_merged_by_folder(NAME) : with -DTRAINWATT_MERGED=ON (scripts/test in CI, which compiles everything), the sources of a room are
-# compiled folder by folder, each folder as one source. Folders, so that a source clashes with no more than those beside it.
-function(tw_merged_by_folder name)
-  if(NOT TRAINWATT_MERGED)
-    return()
-  endif()
-  tw_merged(${name})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
-  get_target_property(sources ${name} SOURCES)
-  foreach(source IN LISTS sources)
-    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
-    cmake_path(GET path PARENT_PATH folder)
-    cmake_path(GET folder FILENAME folder)
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
-  endforeach()
 endfunction()
 
 # tw_test(NAME LABEL room SOURCES... [LINK targets...] [ALONE cases...]) : a GoogleTest program, its cases discovered by CTest.

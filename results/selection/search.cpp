@@ -212,7 +212,9 @@ DoublingGain judge_doubling(std::vector<double> ratios) {
     gain.low = sorted[out], gain.high = sorted[sorted.size() - 1 - out];
   }
   constexpr double wanted = 1 + least_gain_of_doubling;
-  gain.is_decided = sorted.size() >= least_blocks && (gain.low >= wanted || gain.high < wanted);
+  const bool is_clear = sorted.front() >= (1 + clearly_apart) * wanted || (1 + clearly_apart) * sorted.back() < wanted;
+  gain.is_decided =
+      sorted.size() >= (is_clear ? least_blocks : blocks_if_near) && (gain.low >= wanted || gain.high < wanted);
   return gain;
 }
 

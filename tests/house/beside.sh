@@ -8,7 +8,7 @@ of_whole() { sed -n "s/^$1:[^=]*=//p" "$whole/CMakeCache.txt"; }
 # by the same command without reading a header of the name of one in absent/ is taken from there, and linked here.
 configure_beside() {
   local name flags=$1 settings=()
-  for name in CMAKE_BUILD_TYPE CMAKE_COMPILE_WARNING_AS_ERROR CMAKE_CXX_COMPILER TRAINWATT_MERGED TRAINWATT_SANITIZE; do
+  for name in CMAKE_BUILD_TYPE CMAKE_COMPILE_WARNING_AS_ERROR CMAKE_CXX_COMPILER TRAINWATT_SANITIZE; do
     settings+=("-D$name=$(of_whole $name)")
   done
   cmake -S "$root" -B "$build" -G Ninja -DTRAINWATT_TESTS=ON "${settings[@]}" "${@:2}" \

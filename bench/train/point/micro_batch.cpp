@@ -16,6 +16,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/machine_fault.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/selection/search.hpp"
 
@@ -98,6 +99,8 @@ std::string why_not(comm::Job& job, Turns& turns, const std::function<void()>& w
     turns.end();
     if (stop.code() == exit_interrupted) throw;
     return std::string(without_code(stop.what()));
+  } catch (const models::MachineFault&) {  // no smaller size helps
+    throw;
   } catch (const models::Error& error) {  // in a step, in whose collectives the other ranks may be
     turns.end();
     if (job.size() > 1) throw;
@@ -126,7 +129,7 @@ results::DoublingGain compare(RunContext& context, Turns& turns, Size& half, Siz
     ratios.push_back(is_half_first ? second / first : first / second);
     gain = results::judge_doubling(ratios);
   } while (!gain.is_decided && ratios.size() < results::most_blocks &&
-           (ratios.size() < results::least_blocks || turns.timed_seconds() - start < timed_seconds_of_pair));
+           (ratios.size() < results::blocks_if_near || turns.timed_seconds() - start < timed_seconds_of_pair));
   return gain;
 }
 
@@ -158,6 +161,7 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
       break;
     }
     stop_if_interrupted(context.job);
+    turns.end();  // its memory counts as available
     Size* const half = sizes.empty() ? nullptr : &sizes.back();
     Size& whole = sizes.emplace_back(*sized);
     results::MicroBatchTrial& trial = found.trials.emplace_back();

@@ -14,6 +14,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/machine_fault.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/analysis/to_target.hpp"
 #include "results/record/report_io.hpp"
@@ -49,6 +50,8 @@ void PointRun::set_up(std::uint64_t seed) {
     steps_ = context_.steps(context_.device, config);
   } catch (const std::bad_alloc& error) {
     fail(error.what());
+  } catch (const models::MachineFault&) {  // no smaller point helps
+    throw;
   } catch (const models::Error& error) {
     if (error.failure() != models::Failure::environment) throw;
     fail(error.what());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "models/compute/error.hpp"
 #include "models/compute/fp8.hpp"
 
 #ifndef TW_TIMING_ONCE
@@ -75,6 +76,21 @@ class Recorded {
   cudaStream_t stream_;
   cudaGraphExec_t graph_ = nullptr;
 };
+
+/// Throws Refused for what runs but cannot be recorded: a step is a graph too, and could not take it. Anything that has
+/// broken the device, a fault of the machine and want of memory are thrown as they are.
+Recorded recorded(cudaStream_t stream, const std::function<void()>& run, int runs) {
+  try {
+    return {stream, run, runs};
+  } catch (const Refused&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.failure() != Failure::internal || cudaStreamSynchronize(stream) != cudaSuccess) throw;
+    throw Refused("CUDA", cudaErrorStreamCaptureUnsupported,
+                  std::string("cannot be recorded in a graph: ") + error.what(), "cudaStreamBeginCapture", __FILE__,
+                  __LINE__, Failure::unsupported);
+  }
+}
 
 /// So many runs, of which `runs` took `milliseconds`, that they take at least `least_ms`, if no more than most_runs.
 int more_runs(int runs, float milliseconds, float least_ms) {
@@ -152,13 +168,14 @@ void* Bench::operand(cudaDataType_t type, std::size_t count) {
 }
 
 float Bench::milliseconds_of(const std::function<void()>& run, const Timing& timing) {
-  run();  // not recorded: libraries set themselves up in a first run
+  run();                                    // not recorded: libraries set themselves up in a first run
+  TW_CUDA(cudaStreamSynchronize(stream_));  // what it breaks is not blamed on recording it
   for (int runs = 1;;) {
-    const Recorded recorded(stream_, run, runs);
+    const Recorded graph = recorded(stream_, run, runs);
     const auto sample = [&] {
-      recorded.launch();  // while the device is busy with it, the host enqueues what is timed
+      graph.launch();  // while the device is busy with it, the host enqueues what is timed
       TW_CUDA(cudaEventRecord(start_, stream_));
-      recorded.launch();
+      graph.launch();
       TW_CUDA(cudaEventRecord(end_, stream_));
       TW_CUDA(cudaEventSynchronize(end_));
       float milliseconds = 0;

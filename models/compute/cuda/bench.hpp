@@ -51,7 +51,7 @@ class Bench {
   /// Milliseconds of one run, the best of several rounds; run() enqueues it on stream(). After a first run by itself,
   /// so many runs are recorded as a graph that one launch of it takes `timing.least_ms`, and a launch is timed behind
   /// another one: the device goes from run to run and from launch to launch without the host, whose calls take longer
-  /// than a short kernel.
+  /// than a short kernel. Throws Refused where run() cannot be recorded.
   float milliseconds_of(const std::function<void()>& run, const Timing& timing = Timing::usual());
 
  private:

@@ -121,7 +121,8 @@ class Checks(Runner):
         code, output = self.run(["mpirun", "--bind-to", "none", "-np", "1", self.program("trainwatt-train"), "--device", self.device,
                                  "--comm", wanted, "--model", "gpt2-tiny", "--precision", "float32" if self.options.rehearse else "bf16",
                                  "--micro-batch", "8", "--seq-len", "64", "--window", "0.3", "--trials", "1", "--out", folder,
-                                 *(["--threads", "1"] if self.options.rehearse else [])], "nccl.log")
+                                 *(["--threads", "1"] if self.options.rehearse else [])], "nccl.log",
+                                environment={**self.environment, "TRAINWATT_NCCL_TIMEOUT": str(LIMITS["nccl"] // 2)})  # says what hangs
         if code == 3 and "libnccl" in output:
             raise LeftOut("NCCL is not installed")
         for record in self.records(folder):

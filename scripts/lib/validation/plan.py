@@ -2,7 +2,7 @@
 import collections
 
 # In order of worth: gpu-validate's description says why.
-PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "llmc", "checks", "oracle", "memory", "nccl", "buckets", "precisions",
+PIECES = ("facts", "asks", "tests", "ratios", "fp8", "energy", "checks", "oracle", "memory", "nccl", "llmc", "buckets", "precisions",
           "ops", "torch-rest", "profile")
 # The test program that asks the libraries for every product of the suites, and a filter for its cases on a GPU.
 ASKS = {"suite_plans_test": "*cuda*"}

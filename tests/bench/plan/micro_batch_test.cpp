@@ -153,7 +153,7 @@ TEST(AutoMicroBatch, TheForecastHasTheSearchOncePerSizeThatIsShared) {
   EXPECT_EQ(open.points[1].sizes, 0) << "the size is known by then";
   // The first size's turn, then up to 12 blocks of each comparison: at most one set-up and two turns each.
   const double block = 1 + 2 * timed_seconds_of_turn;
-  EXPECT_NEAR(open.points[0].search_seconds, 1 + timed_seconds_of_turn + 3 * 12 * block, 1e-9);
+  EXPECT_NEAR(open.points[0].search_seconds, 1 + timed_seconds_of_turn + 3 * 2 * block, 1e-9);
   EXPECT_DOUBLE_EQ(open.seconds(), fixed.seconds() + open.points[0].search_seconds);
   const auto json = nlohmann::json::parse(forecast_json(plan, open));
   EXPECT_EQ(json["points"][0]["micro_batch_sizes_at_most"], 4);

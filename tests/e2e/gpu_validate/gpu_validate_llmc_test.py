@@ -109,8 +109,8 @@ class LlmC(Script):
         with unittest.mock.patch.dict(self.module.plan.LLMC_SECONDS, {"gpt2-124m": 1}):
             text, _ = self.compare(end="sys.stdout.flush()\ntime.sleep(1000)")
         self.assertRegex(text, r"gpt2-124m: llm\.c: timeout after 1 s; see llmc\.log$")
-        text, _ = self.compare(budget=20)
-        self.assertRegex(text, r"gpt2-124m: no time was left: call again with --only llmc --models gpt2-124m$")
+        with self.assertRaisesRegex(self.module.LeftOut, r"gpt2-124m: no time was left: call again with --only llmc --models gpt2-124m$"):
+            self.compare(budget=100)
         self.program(self.build / "bin" / "trainwatt-train", "print('trainwatt-train: error[device-unusable]: no GPU')\nsys.exit(3)\n")
         self.assertRegex(self.compare()[0], "gpt2-124m: trainwatt: exit code 1")
 

@@ -47,7 +47,11 @@ TEST(ChosenMicroBatch, IsTheSmallestWhoseDoublingGainsLittle) {
 TEST(DoublingGain, IsDecidedWhereTwoPerCentAreOutsideOfItsInterval) {
   const auto judged = [](std::vector<double> ratios) { return judge_doubling(std::move(ratios)); };
   EXPECT_FALSE(judged({1.5}).is_decided) << "too few blocks";
-  EXPECT_FALSE(judged({1.5, 1.5}).is_decided);
+  EXPECT_TRUE(judged({1.5, 1.5}).is_decided);
+  EXPECT_TRUE(judged({0.9, 0.9}).is_decided);
+  EXPECT_FALSE(judged({1.12, 1.12}).is_decided) << "too few blocks for a gain this near 2 %";
+  EXPECT_FALSE(judged({0.93, 0.93}).is_decided);
+  EXPECT_FALSE(judged({1.5, 1.2}).is_decided) << "too far from each other";
   const DoublingGain quiet = judged({1.5, 1.5, 1.5});
   EXPECT_TRUE(quiet.is_decided);
   EXPECT_EQ(quiet.median, 1.5);

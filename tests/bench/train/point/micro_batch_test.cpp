@@ -209,7 +209,7 @@ TEST(MicroBatch, OnePerCentIsNoGainAndThreePerCentAreOne) {
   EXPECT_EQ(one.stopped_by, "doubling 4 gains less than 2 %");
   EXPECT_NEAR(one.trials.at(3).over_half.value().median, 1.01, 1e-6);
   EXPECT_NEAR(three.trials.at(3).over_half.value().median, 1.03, 1e-6);
-  EXPECT_EQ(three.trials.at(3).over_half->ratios.size(), least_blocks) << "a quiet machine needs no more";
+  EXPECT_EQ(three.trials.at(3).over_half->ratios.size(), blocks_if_near) << "a quiet machine needs no more";
   EXPECT_TRUE(three.trials.at(3).over_half->is_decided);
   // A few blocks that are disturbed change neither.
   const auto bursts = [](double t, int) { return std::fmod(t, 3.1) < 0.1 ? 1.3 : 1.0; };
@@ -239,7 +239,7 @@ TEST(MicroBatch, ASearchOfLongStepsIsBounded) {
     if (!trial.over_half) continue;
     const double block = 2 * 4 * 110 * saturating(trial.micro_batch);  // 3 steps each, and one that is not timed
     EXPECT_LE(static_cast<double>(trial.over_half->ratios.size()),
-              std::max<double>(least_blocks, std::ceil(timed_seconds_of_pair / (0.4 * block))))
+              std::max<double>(blocks_if_near, std::ceil(timed_seconds_of_pair / (0.4 * block))))
         << trial.micro_batch;
   }
   EXPECT_LT(search.trials.back().over_half.value().ratios.size(), most_blocks);
