@@ -13,7 +13,6 @@
 #include "results/analysis/scopes.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
-#include "results/selection/search.hpp"
 
 namespace tw::bench {
 namespace {
@@ -25,12 +24,6 @@ using text::count;
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
 // where the step time is soon flat (results/analysis/statistics.hpp: half of it is looked at); it may take a whole one.
 constexpr double set_up_seconds = 1, warm_up_share = 0.6;
-
-/// Of a search over so many sizes whose steps are short: the first one's turn, and the least blocks of each comparison.
-double search_seconds_of(int sizes) {
-  const double block = set_up_seconds + 2 * timed_seconds_of_turn;
-  return set_up_seconds + timed_seconds_of_turn + (sizes - 1) * static_cast<double>(results::least_blocks) * block;
-}
 
 /// "about 475 steps, at most 1800", "at most 1800 steps", "20 steps"
 std::string steps_words(const std::optional<double>& likely, double most) {
@@ -303,7 +296,7 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     if (!point.task) one.seconds = window_seconds_of(measurement, step);
     if (is_open(point, plan) && searched.insert(size_key(point)).second) {
       one.sizes = count_sizes(point);
-      one.search_seconds = search_seconds_of(one.sizes);
+      one.search_seconds = one.sizes * (set_up_seconds + timed_seconds_of_size);
       if (one.seconds) *one.seconds += one.search_seconds;
     }
     one.is_least = one.seconds && !known;
@@ -358,7 +351,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
          plan.declared_micro_batch
              ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
              : fmt::format("micro-batch of {}: found at run time, before the trials, among up to {} sizes: {} of the "
-                           "time, more where two sizes are nearly as fast, or a step takes over 0.05 s",
+                           "time, more where a step takes over 0.2 s",
                            count(open, "point"), sizes, text::duration(search_seconds)));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)

@@ -30,7 +30,7 @@ struct PointForecast {
   std::optional<double> most_steps, likely_steps;  ///< of the optimizer, of all seeds or trials; likewise
   bool is_least = false;             ///< the time of a step is not known, and a window waits for its last one
   int sizes = 0;                     ///< that may be tried to find the micro-batch, before the first point that has it
-  double search_seconds = 0;         ///< of these, included: the least blocks of turns, of short steps
+  double search_seconds = 0;         ///< of these, included: a set-up each, and the timing of short steps
   std::optional<RankMemory> memory;  ///< also of one that cannot run; nullopt: not known
 };
 

@@ -22,7 +22,7 @@ namespace {
 std::optional<double> time_a_step(RunContext& context, const Point& point, Measurement& measurement) {
   constexpr int timed_steps = 4;
   try {
-    return fastest_step(context, point, measurement, timed_steps);
+    return fastest_step(context, point, measurement, [](double) { return timed_steps; });
   } catch (const Stop& stop) {
     if (stop.code() == exit_interrupted) throw;
     return std::nullopt;

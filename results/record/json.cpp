@@ -51,8 +51,7 @@ DESCRIBE(LossScaling, final_scale, skipped_steps)
 DESCRIBE(Execution, step_mode, recompute, communicator, route, loss_scaling, recomputed_layers, deterministic,
          reduce_precision, implementations)
 DESCRIBE(GpuUse, gpus, utilisation, sm_active, memory_used_bytes, memory_bytes, reason)
-DESCRIBE(DoublingGain, ratios, median, low, high, is_decided)
-DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason, over_half)
+DESCRIBE(MicroBatchTrial, micro_batch, samples_per_s, reason)
 DESCRIBE(MicroBatchSearch, trials, chosen, stopped_by)
 DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_time_p50_s, step_time_p90_s,
          step_time_p99_s, step_time_min_s, step_time_max_s, model_flops_per_sample, hardware_flops_per_sample,

@@ -48,12 +48,9 @@ inline constexpr KnownText rule_of_flops{
      "(6*L*C*T a token if causal, else 12*L*C*T) and dot products of pairs (DLRM)",
      "model FLOPs: matmuls and convolutions 3x forward less the first layer's input gradient, causal attention counted "
      "once (transformer: 6*N_mat + 6*L*C*T a token)"}};
-/// Why a search for a micro-batch took no larger size; values: size, percent; size, percent,
-/// blocks; size, reason.
+/// Why a search for a micro-batch took no larger size; values: size, percent; size, reason.
 inline constexpr KnownText declared_by_option{{"declared by --micro-batch"}},
-    doubling_gains_little{{"doubling {} gains less than {} %"}},
-    doubling_undecided{{"whether doubling {} gains {} % is undecided after {} blocks; the smaller size is taken"}},
-    no_such_micro_batch{{"micro-batch {}: {}"}};
+    doubling_gains_little{{"doubling {} gains less than {} %"}}, no_such_micro_batch{{"micro-batch {}: {}"}};
 
 /// Why a search claims no better setting, although it has measured one again; values: shares in percent.
 inline constexpr KnownText again_without_joules{

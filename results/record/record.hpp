@@ -253,21 +253,11 @@ struct GpuUse {
   std::optional<std::uint64_t> memory_bytes;  ///< what the one with the least memory has
   std::string reason;                         ///< why any of these is absent; empty otherwise
 };
-/// How much faster a micro-batch is than the half of it: the two took turns, and a block has a turn of each.
-struct DoublingGain {
-  std::vector<double> ratios;   ///< of each block, in order: its samples/s ÷ those of the half
-  double median = 0;            ///< of the ratios
-  double low = 0, high = 0;     ///< between which the median lies (results/selection/search.hpp)
-  bool is_decided = false;      ///< whether the least gain that is wanted is outside of low to high
-};
 /// One size that a search for the micro-batch tried.
 struct MicroBatchTrial {
   std::int64_t micro_batch = 0;
-  /// Of all ranks: the median of its turns, each of which is its fastest step; absent with a reason.
-  std::optional<double> samples_per_s;
+  std::optional<double> samples_per_s;  ///< of all ranks, from the fastest of a few steps; absent with a reason
   std::string reason;                   ///< "does not fit: needs …"; empty where the speed was measured
-  /// Absent of the first size, of one without a speed, and in reports of programs that timed each size once.
-  std::optional<DoublingGain> over_half{};
 };
 /// `--micro-batch auto`: the sizes that were tried before the first trial, from 1 up. The point ran at `chosen`.
 struct MicroBatchSearch {

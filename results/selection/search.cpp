@@ -84,20 +84,6 @@ bool same_reason_of_search(const std::string& stated, const std::string& compute
          });
 }
 
-/// How many of so many values, at least 5, may be left out at each end so that the median still lies between the others
-/// in at least 92 % of series.
-std::size_t left_out_at_each_end(std::size_t count) {
-  constexpr double most_outside = 0.08;
-  std::size_t out = 0;
-  double chance = std::pow(0.5, static_cast<double>(count)), below = chance;  // of `out` values under the median
-  while (true) {
-    chance *= static_cast<double>(count - out) / static_cast<double>(out + 1);
-    below += chance;
-    if (2 * below > most_outside) return out;
-    ++out;
-  }
-}
-
 }  // namespace
 
 std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope) {
@@ -197,31 +183,9 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
   return faults;
 }
 
-DoublingGain judge_doubling(std::vector<double> ratios) {
-  constexpr std::size_t by_order_from = 5;
-  DoublingGain gain;
-  gain.ratios = std::move(ratios);
-  std::vector<double> sorted = gain.ratios;
-  std::ranges::sort(sorted);
-  gain.median = quantile(sorted, 0.5);
-  if (sorted.size() < by_order_from) {
-    const double width = sorted.back() - sorted.front();
-    gain.low = sorted.front() - width, gain.high = sorted.back() + width;
-  } else {
-    const std::size_t out = left_out_at_each_end(sorted.size());
-    gain.low = sorted[out], gain.high = sorted[sorted.size() - 1 - out];
-  }
-  constexpr double wanted = 1 + least_gain_of_doubling;
-  const bool is_clear = sorted.front() >= (1 + clearly_apart) * wanted || (1 + clearly_apart) * sorted.back() < wanted;
-  gain.is_decided =
-      sorted.size() >= (is_clear ? least_blocks : blocks_if_near) && (gain.low >= wanted || gain.high < wanted);
-  return gain;
-}
-
 bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole) {
-  if (!half.samples_per_s || !whole.samples_per_s) return false;
-  if (whole.over_half) return whole.over_half->is_decided && whole.over_half->low >= 1 + least_gain_of_doubling;
-  return *whole.samples_per_s >= (1 + least_gain_of_doubling) * *half.samples_per_s;
+  return half.samples_per_s && whole.samples_per_s &&
+         *whole.samples_per_s >= (1 + least_gain_of_doubling) * *half.samples_per_s;
 }
 
 std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials) {
@@ -252,13 +216,9 @@ bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_
 KnownReason end_of_search(const std::vector<MicroBatchTrial>& trials) {
   const MicroBatchTrial& last = trials.back();
   if (!last.samples_per_s) return {no_such_micro_batch, {std::to_string(last.micro_batch), last.reason}};
-  if (trials.size() > 1 && !gains_by_doubling(trials[trials.size() - 2], last)) {
-    const std::string half = std::to_string(last.micro_batch / 2),
-                      percent = fmt::format("{:.0f}", 100 * least_gain_of_doubling);
-    if (last.over_half && !last.over_half->is_decided)
-      return {doubling_undecided, {half, percent, std::to_string(last.over_half->ratios.size())}};
-    return {doubling_gains_little, {half, percent}};
-  }
+  if (trials.size() > 1 && !gains_by_doubling(trials[trials.size() - 2], last))
+    return {doubling_gains_little,
+            {std::to_string(last.micro_batch / 2), fmt::format("{:.0f}", 100 * least_gain_of_doubling)}};
   return {no_such_micro_batch, {std::to_string(2 * last.micro_batch), ""}};
 }
 

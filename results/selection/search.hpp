@@ -16,8 +16,8 @@ namespace tw::results {
 /// its cost, for the time of all nodes and for the joules.
 struct SearchGoal {
   SearchMerit merit = SearchMerit::energy;
-  double max_slowdown = 0.05;            ///< share of the samples/s at the found settings that may be lost
-  double hour_price = 0, kwh_price = 0;  ///< of the whole job, and of its energy; for SearchMerit::cost
+  double max_slowdown = 0.05;             ///< share of the samples/s at the found settings that may be lost
+  double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for SearchMerit::cost
 };
 
 /// Nullopt if the record is not valid or has no joules of that scope. The merit is computed for each trial, since its
@@ -42,21 +42,8 @@ inline constexpr const char* again_suffix = "/again";
 
 /// Twice the micro-batch has to be this much faster to be worth its memory.
 inline constexpr double least_gain_of_doubling = 0.02;
-/// The blocks of a comparison: not fewer, not fewer where the gain is near least_gain_of_doubling, and not more.
-inline constexpr std::size_t least_blocks = 2, blocks_if_near = 3, most_blocks = 12;
-/// Two blocks decide if the ratio of each is at least this share above or below the gain that is wanted.
-inline constexpr double clearly_apart = 0.1;
-/// What these ratios, at least one, say of a gain. From 5 on, low and high are the order statistics between which the
-/// median lies in at least 92 % of series, whatever their distribution (by the binomial distribution: Conover,
-/// Practical Nonparametric Statistics, 3rd ed., 3.2): a few disturbed blocks change nothing. Of fewer they are the
-/// least and the greatest, each moved outwards by their distance; one decides nothing, and two only if clearly_apart.
-/// If blocks are added until it is decided, a verdict is wrong in 2 % of series with a true gain of 1 % or 3 % whose
-/// ratios vary by 3 %, and in 5 % where they vary by 8 % (20,000 simulated series each, normally distributed).
-DoublingGain judge_doubling(std::vector<double> ratios);
-/// Of sizes that were not compared in blocks, by their speeds alone.
 bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole);
-/// The smallest size whose doubling gains less or perhaps less, or has no speed, or was not tried. Nullopt where the
-/// first has none.
+/// The smallest size whose doubling gains less, or has no speed, or was not tried. Nullopt where the first has none.
 std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials);
 
 /// Whether whoever ran the plan has given the size.
@@ -67,8 +54,8 @@ inline bool is_declared(const MicroBatchSearch& search) {
 /// where they cannot tell: there are none, or a resumed run has the options of a launch that left no record.
 bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_t size);
 
-/// How `stopped_by` begins after these trials, at least one: "doubling 4 gains less than 2 %", that this is
-/// undecided, or "micro-batch 8: " with the reason why that size has no speed or was not tried.
+/// How `stopped_by` begins after these trials, at least one: "doubling 4 gains less than 2 %", or "micro-batch 8: "
+/// with the reason why that size has no speed or was not tried.
 KnownReason end_of_search(const std::vector<MicroBatchTrial>& trials);
 
 }  // namespace tw::results

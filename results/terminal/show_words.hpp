@@ -95,11 +95,10 @@ inline std::string over_half(const std::optional<DoublingGain>& gain) {
 inline std::string micro_batch_search(const MicroBatchSearch& search) {
   std::vector<std::string> trials;
   for (const MicroBatchTrial& trial : search.trials)
-    trials.push_back(fmt::format(
-        "{}: {}", trial.micro_batch,
-        trial.samples_per_s ? text::si(*trial.samples_per_s, "samples/s") + over_half(trial.over_half) : trial.reason));
-  return join_said({fmt::format("micro-batch {}", search.chosen) + (trials.empty() ? "" : " found"), search.stopped_by,
-                    join_said(trials, ", ")},
+    trials.push_back(fmt::format("{}: {}", trial.micro_batch,
+                                 trial.samples_per_s ? text::si(*trial.samples_per_s, "samples/s") : trial.reason));
+  return join_said({fmt::format("micro-batch {}", search.chosen) + (trials.empty() ? "" : " found"),
+                    search.stopped_by, join_said(trials, ", ")},
                    "; ");
 }
 /// Of a telemetry quantity whose name ends as its unit.

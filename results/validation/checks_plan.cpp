@@ -1,7 +1,5 @@
 // The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be
 // left out of a run that finished.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,7 +25,9 @@ SearchGoal goal_of(const Json& search) {
   return goal;
 }
 
-bool was_measured(const Record& record) { return is_valid(record) || record.verdict.status == Status::invalid; }
+bool was_measured(const Record& record) {
+  return is_valid(record) || record.verdict.status == Status::invalid;
+}
 
 void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at,
                           Findings& found) {
@@ -115,32 +115,6 @@ void check_search_speed(const Record& record, const std::string& at, Findings& f
     found.note("search_speed_far", place, what);
 }
 
-/// What a size's blocks are said to show is what they show: of each size behind the first, or of none.
-void check_blocks(const std::vector<MicroBatchTrial>& trials, const std::string& at, Findings& found) {
-  const bool is_in_blocks = std::ranges::any_of(trials, [](const auto& one) { return one.over_half.has_value(); });
-  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); };
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    const std::string place = at + "/micro_batch_search/trials/" + std::to_string(i) + "/over_half";
-    const std::optional<DoublingGain>& stated = trials[i].over_half;
-    if (stated.has_value() != (is_in_blocks && i > 0 && trials[i].samples_per_s)) {
-      found.broken("micro_batch_differs", place,
-                   stated ? "is of the first size, or of one without a speed" : "is missing, and other sizes have it");
-      continue;
-    }
-    if (!stated) continue;
-    if (stated->ratios.size() < least_blocks || stated->ratios.size() > most_blocks) {
-      found.broken("micro_batch_differs", place + "/ratios",
-                   fmt::format("are {}, and a comparison has {} to {} blocks", stated->ratios.size(), least_blocks,
-                               most_blocks));
-      continue;
-    }
-    const DoublingGain anew = judge_doubling(stated->ratios);
-    if (!near(stated->median, anew.median) || !near(stated->low, anew.low) || !near(stated->high, anew.high) ||
-        stated->is_decided != anew.is_decided)
-      found.broken("micro_batch_differs", place, "is not what its ratios give");
-  }
-}
-
 /// A size that the plan leaves to the run is the one that its search found, or that was declared.
 void check_batch(const Record& record, const std::string& at, const Json& point, const Launches& launches,
                  const auto& same, Findings& found) {
@@ -166,14 +140,13 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
       found.broken("reason_missing", place + "/reason",
                    trials[i].samples_per_s ? "is given beside a speed" : "is empty although there is no speed");
   }
-  check_blocks(trials, at, found);
   if (trials.empty() && !is_declared(*search))
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
                  "has no trials, and is not \"" + declared_by_option.text() + "\"");
   else if (trials.empty() && !declares(launches, search->chosen))
-    found.broken(
-        "micro_batch_differs", at + "/micro_batch_search/stopped_by",
-        "states that the size was declared, and no launch was given --micro-batch " + std::to_string(search->chosen));
+    found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
+                 "states that the size was declared, and no launch was given --micro-batch " +
+                     std::to_string(search->chosen));
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
   if (trials.empty()) return;

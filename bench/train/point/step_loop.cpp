@@ -319,7 +319,8 @@ results::WarmUp merge_warm_up(comm::Job& job, const Samples& mine) {
   return warm_up;
 }
 
-double fastest_step(RunContext& context, const Point& point, Measurement& measurement, int more) {
+double fastest_step(RunContext& context, const Point& point, Measurement& measurement,
+                    const std::function<int(double)>& more) {
   constexpr double long_step_seconds = 5;
   PointRun run(context, point);
   together(context.job, [&] { run.set_up(context.plan.seed); });
@@ -330,7 +331,7 @@ double fastest_step(RunContext& context, const Point& point, Measurement& measur
   };
   least_of(1);
   const double first = least_of(1);
-  return first > long_step_seconds ? first : std::min(first, least_of(more));
+  return first > long_step_seconds ? first : std::min(first, least_of(more(first)));
 }
 
 results::TargetRun merge(comm::Job& job, results::TargetRun run) {

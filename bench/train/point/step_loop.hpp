@@ -84,9 +84,10 @@ class PointRun {
 };
 
 /// The least of the slowest rank's seconds of a few steps behind the first, which builds things (collective): another
-/// program's bursts make single ones many times as long. `more`: how many steps to time besides one, if that one is not
-/// long. `measurement` is that of the context's plan.
-double fastest_step(RunContext& context, const Point& point, Measurement& measurement, int more);
+/// program's bursts make single ones many times as long. `more`: how many steps to time besides one that took so many
+/// seconds; of a long one none. `measurement` is that of the context's plan.
+double fastest_step(RunContext& context, const Point& point, Measurement& measurement,
+                    const std::function<int(double)>& more);
 
 /// Loss and error over the task's held-out samples, each rank its micro-batches of them, equal on all ranks
 /// (collective); `time_s` is left at 0. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end.

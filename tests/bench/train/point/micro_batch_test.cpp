@@ -5,13 +5,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <functional>
 
-#include "bench/plan/batch.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/report_io.hpp"
-#include "results/selection/search.hpp"
 #include "tests/comm/support.hpp"
 #include "tests/support/needs_cpu.hpp"
 
@@ -44,46 +41,13 @@ class StepsOfASize : public StepSource {
   int steps_ = 0;
 };
 
-/// The clock of a machine that is disturbed: `factor` of a step's time, by what the clock says and by how
-/// many networks were built on it.
-struct DisturbedMachine {
-  using Clock = std::chrono::steady_clock;
-  std::function<double(double seconds, int networks)> factor;
-  double now = 0;  // seconds
-  int networks = 0;
-};
-
-/// Steps of a rank on such a machine. Up to 16 samples a step takes as long as one of 16: doubling gains all up to
-/// there, and nothing behind.
-class DisturbedSteps : public StepSource {
- public:
-  DisturbedSteps(DisturbedMachine& machine, double seconds) : machine_(machine), seconds_(seconds) {
-    ++machine_.networks;
-  }
-  StepResult step(const GradientSync&) override {
-    machine_.now += seconds_ * machine_.factor(machine_.now, machine_.networks);
-    return {4 - 1e-3 * ++steps_, 1, {}};
-  }
-  std::uint64_t planned_bytes() const override { return 0; }
-  DisturbedMachine::Clock::time_point now() const override {
-    return DisturbedMachine::Clock::time_point() +
-           std::chrono::duration_cast<DisturbedMachine::Clock::duration>(std::chrono::duration<double>(machine_.now));
-  }
-
- private:
-  DisturbedMachine& machine_;
-  double seconds_;
-  int steps_ = 0;
-};
-
 struct Made {
   Record record;
   std::vector<std::int64_t> sizes;  // of the step sources, in order
 };
 
-using Sources = std::function<std::unique_ptr<StepSource>(const TrainerConfig&)>;
-
-Made run(Request request, const Sources& sources, std::map<std::string, MicroBatchSearch>* known = nullptr) {
+/// `largest`: what this rank's memory holds.
+Made run(Request request, std::int64_t largest, std::map<std::string, MicroBatchSearch>* known = nullptr) {
   Job& job = test_job();
   request.measurement = {.trials = 1, .warmup_steps = 0, .steps = 3, .ceiling_seconds = 0};
   request.axes.front().model = {"gpt2-tiny"}, request.axes.front().seq_len = {8};
@@ -96,7 +60,8 @@ Made run(Request request, const Sources& sources, std::map<std::string, MicroBat
   Made made;
   const auto steps = [&](Device&, const TrainerConfig& config) -> std::unique_ptr<StepSource> {
     made.sizes.push_back(config.micro_batch);
-    return sources(config);
+    if (config.micro_batch > largest) throw Error(Failure::environment, "out of memory");
+    return std::make_unique<StepsOfASize>(config);
   };
   RunContext context{.job = job,
                      .device = *device,
@@ -111,15 +76,6 @@ Made run(Request request, const Sources& sources, std::map<std::string, MicroBat
   const std::string mine = to_json_line(made.record);
   EXPECT_EQ(record_from_json(job.broadcast(mine)).workload.micro_batch, made.record.workload.micro_batch);
   return made;
-}
-
-/// `largest`: what this rank's memory holds.
-Made run(Request request, std::int64_t largest, std::map<std::string, MicroBatchSearch>* known = nullptr) {
-  const Sources sources = [largest](const TrainerConfig& config) {
-    if (config.micro_batch > largest) throw Error(Failure::environment, "out of memory");
-    return std::make_unique<StepsOfASize>(config);
-  };
-  return run(std::move(request), sources, known);
 }
 
 Request open_request() {
@@ -153,96 +109,6 @@ TEST(MicroBatch, IsTheSmallestWhoseDoublingGainsLessThanTwoPerCent) {
   EXPECT_EQ(made.sizes.back(), 256) << "the trials ran at the size that was chosen";
   EXPECT_EQ(made.record.trials.size(), 1u);
   EXPECT_EQ(made.record.trials.at(0).first_step, 0) << "no step of the search is one of the trials";
-}
-
-/// What a search finds whose steps take seconds_of(size) on a machine that is disturbed like this.
-MicroBatchSearch found_on(const std::function<double(std::int64_t size)>& seconds_of,
-                          const std::function<double(double seconds, int networks)>& factor) {
-  DisturbedMachine machine{factor};
-  const Sources sources = [&](const TrainerConfig& config) {
-    return std::make_unique<DisturbedSteps>(machine, seconds_of(config.micro_batch));
-  };
-  return run(open_request(), sources).record.micro_batch_search.value();
-}
-double quiet(double, int) { return 1; }
-/// Up to ten per cent more or less in each turn, at random.
-std::function<double(double seconds, int networks)> noisy(double seed) {
-  return [seed](double, int networks) { return 1 + 0.1 * std::sin(seed * networks * networks); };
-}
-/// Gains all up to 16 samples, nothing behind.
-double saturating(std::int64_t size) { return 1e-3 * static_cast<double>(std::max<std::int64_t>(16, size)); }
-
-TEST(MicroBatch, IsTheSameOnADisturbedMachine) {
-  TW_NEEDS_CPU();
-  EXPECT_EQ(found_on(saturating, quiet).chosen, 16);
-  // One that becomes slower and slower.
-  EXPECT_EQ(found_on(saturating, [](double t, int) { return 1 + 0.05 * t; }).chosen, 16);
-  if (test_job().size() > 1) return;  // all ranks have the same clock here: more of them show nothing else
-  // Ten per cent more and less in turns, whatever their length: no doubling of it says which turns see which.
-  for (const double turn : {0.013, 0.05, 0.23, 0.6, 2.0})
-    EXPECT_EQ(found_on(saturating, [=](double t, int) { return std::fmod(t, 2 * turn) < turn ? 1.1 : 0.9; }).chosen, 16)
-        << turn;
-  // At random: a verdict may be wrong, but seldom is. Single turns would give the same answer in half of these.
-  int same = 0;
-  for (int i = 1; i <= 12; ++i) same += found_on(saturating, noisy(0.1 * i + 0.03)).chosen == 16;
-  EXPECT_GE(same, 10);
-  // A phase in which the machine is slower by half.
-  for (const double start : {0.4, 1.1, 3.3})
-    for (const double length : {1.0, 3.0})
-      EXPECT_EQ(
-          found_on(saturating, [=](double t, int) { return t >= start && t < start + length ? 1.5 : 1.0; }).chosen, 16)
-          << start << " " << length;
-}
-
-TEST(MicroBatch, OnePerCentIsNoGainAndThreePerCentAreOne) {
-  TW_NEEDS_CPU();
-  // From 4 samples to 8 so much, from 8 to 16 nothing.
-  const auto gaining = [](double gain) {
-    return [gain](std::int64_t size) {
-      if (size <= 4) return 0.01;
-      return size == 8 ? 0.02 / (1 + gain) : 0.0025 * static_cast<double>(size) / (1 + gain);
-    };
-  };
-  const MicroBatchSearch one = found_on(gaining(0.01), quiet), three = found_on(gaining(0.03), quiet);
-  EXPECT_EQ(one.chosen, 4);
-  EXPECT_EQ(three.chosen, 8);
-  EXPECT_EQ(one.stopped_by, "doubling 4 gains less than 2 %");
-  EXPECT_NEAR(one.trials.at(3).over_half.value().median, 1.01, 1e-6);
-  EXPECT_NEAR(three.trials.at(3).over_half.value().median, 1.03, 1e-6);
-  EXPECT_EQ(three.trials.at(3).over_half->ratios.size(), blocks_if_near) << "a quiet machine needs no more";
-  EXPECT_TRUE(three.trials.at(3).over_half->is_decided);
-  // A few blocks that are disturbed change neither.
-  const auto bursts = [](double t, int) { return std::fmod(t, 3.1) < 0.1 ? 1.3 : 1.0; };
-  EXPECT_EQ(found_on(gaining(0.01), bursts).chosen, 4);
-  EXPECT_EQ(found_on(gaining(0.03), bursts).chosen, 8);
-}
-
-TEST(MicroBatch, WhatBlocksDoNotDecideIsSaid) {
-  TW_NEEDS_CPU();
-  const MicroBatchSearch search = found_on(saturating, noisy(1.7));
-  EXPECT_EQ(search.chosen, 16);
-  const DoublingGain& last = search.trials.back().over_half.value();
-  EXPECT_FALSE(last.is_decided);
-  EXPECT_EQ(last.ratios.size(), most_blocks) << "and no more";
-  EXPECT_NE(search.stopped_by.find("whether doubling 16 gains 2 % is undecided after 12 blocks"), std::string::npos)
-      << search.stopped_by;
-}
-
-TEST(MicroBatch, ASearchOfLongStepsIsBounded) {
-  TW_NEEDS_CPU();
-  DisturbedMachine machine{noisy(1.7)};
-  const Sources sources = [&](const TrainerConfig& config) {
-    return std::make_unique<DisturbedSteps>(machine, 100 * saturating(config.micro_batch));
-  };
-  const MicroBatchSearch search = run(open_request(), sources).record.micro_batch_search.value();
-  for (const MicroBatchTrial& trial : search.trials) {
-    if (!trial.over_half) continue;
-    const double block = 2 * 4 * 110 * saturating(trial.micro_batch);  // 3 steps each, and one that is not timed
-    EXPECT_LE(static_cast<double>(trial.over_half->ratios.size()),
-              std::max<double>(blocks_if_near, std::ceil(timed_seconds_of_pair / (0.4 * block))))
-        << trial.micro_batch;
-  }
-  EXPECT_LT(search.trials.back().over_half.value().ratios.size(), most_blocks);
 }
 
 TEST(MicroBatch, IsTheLargestThatFitsOnEveryRank) {
