@@ -84,14 +84,7 @@ inline std::string data_words(const Workload& w) {
   std::ranges::replace(words, '_', ' ');
   return words.empty() ? words : ", data: " + words;
 }
-/// "+3.1 % over half (+2.5 to +3.6 %, 3 blocks)"; empty if it was not compared in blocks.
-inline std::string over_half(const std::optional<DoublingGain>& gain) {
-  if (!gain) return {};
-  const auto percent = [](double ratio) { return fmt::format("{:+.1f}", 100 * (ratio - 1)); };
-  return fmt::format(" {} % over half ({} to {} %, {})", percent(gain->median), percent(gain->low), percent(gain->high),
-                     text::count(gain->ratios.size(), "block"));
-}
-/// "micro-batch 8 found; doubling …; 1: 40.1 samples/s, 2: … +80.0 % over half (…), 16: does not fit".
+/// "micro-batch 8 found; doubling …; 1: 40.1 samples/s, 2: …, 16: does not fit".
 inline std::string micro_batch_search(const MicroBatchSearch& search) {
   std::vector<std::string> trials;
   for (const MicroBatchTrial& trial : search.trials)
