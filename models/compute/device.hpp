@@ -314,11 +314,11 @@ class Device {
   virtual bool generates_samples() const { return false; }
 
   // ---- profile ----
-  /// While on, each operator stands between two events of its own in its stream, which the host does not wait for: on
-  /// an asynchronous device its time is the device's, on others the host's. Of operators that run at once on several
-  /// streams, each is charged all of its time. An idle stream waits for the host between an operator's events too: work
-  /// in front, while which the host enqueues the operators, keeps that out. Off by default; not while a stream is
-  /// captured.
+  /// Profiling records an event before and one after each operator in its stream. The host does not wait for them. The
+  /// time between them is the device's on an asynchronous device, and the host's on others. Operators that overlap on
+  /// several streams are each charged their whole time. If the stream is idle, the time also includes the host's
+  /// enqueuing; enqueue other work first to keep it out. Profiling is off by default. It must be off during a
+  /// stream's capture.
   void set_profiling(bool on) { profiling_ = on; }
   bool profiling() const { return profiling_; }
   /// Since reset_profile(). Waits for the operators that were timed; their streams must still be there.

@@ -11,7 +11,7 @@
 
 namespace tw::models {
 
-/// All calls of one operator with one shape in a step, or one of the kernels of which these calls consist.
+/// All calls of one operator with one shape in a step, or one kernel of all these calls.
 struct LedgerRow {
   Op op;
   std::string kernel{};  ///< "product", "round" (to fp8), "gelu", "softmax"; empty where the operator is one kernel

@@ -62,6 +62,6 @@ def joules_of_samples(spans):
         raise NoEnergy(f"no span of blocks took {SHORTEST_SECONDS} s")
     joules, seconds, samples = (sum(span[key] for span in long) for key in ("joules", "seconds", "samples"))
     if joules <= 0:
-        raise NoEnergy("the counter stands still")
+        raise NoEnergy("the energy counter did not change")
     return {"scope": "device", "method": "nvml counter", "j_per_sample": joules / samples, "joules": joules, "seconds": seconds,
             "samples": samples, "uncertainty_share": LATE_SECONDS * len(long) / seconds}

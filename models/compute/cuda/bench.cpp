@@ -92,7 +92,7 @@ Recorded recorded(cudaStream_t stream, const std::function<void()>& run, int run
   }
 }
 
-/// So many runs, of which `runs` took `milliseconds`, that they take at least `least_ms`, if no more than most_runs.
+/// The number of runs that take at least `least_ms`, given that `runs` of them took `milliseconds`; at most most_runs.
 int more_runs(int runs, float milliseconds, float least_ms) {
   constexpr float margin = 1.2f;
   const float most = static_cast<float>(Timing::most_runs);

@@ -75,6 +75,31 @@ TEST_F(CudaPlans, ACandidateThatFailsWhileItIsRecordedLeavesTheStreamUsable) {
   EXPECT_EQ(bench.milliseconds_of(run), 2);
 }
 
+TEST_F(CudaPlans, ACandidateThatCannotBeRecordedIsRefused) {
+  cuda::Bench bench;
+  const auto fails_with = [&](Failure failure) {
+    int started = 0;
+    bench.milliseconds_of([&] {
+      if (++started == 2) throw ApiError("made up", 1, "not in a capture", "call()", __FILE__, __LINE__, failure);
+    });
+  };
+  try {
+    fails_with(Failure::internal);
+    ADD_FAILURE() << "no exception";
+  } catch (const Refused& error) {
+    EXPECT_EQ(error.failure(), Failure::unsupported);
+    EXPECT_NE(std::string(error.what()).find("cannot be recorded in a graph: made up"), std::string::npos)
+        << error.what();
+  }
+  try {
+    fails_with(Failure::environment);
+    ADD_FAILURE() << "no exception";
+  } catch (const Error& error) {
+    EXPECT_EQ(dynamic_cast<const Refused*>(&error), nullptr) << "want of memory is thrown as it is";
+    EXPECT_EQ(error.failure(), Failure::environment);
+  }
+}
+
 /// What the forward of `shape` is done by, where each algorithm offered takes so many ms on the made-up clock.
 std::string forward_by(Device& device, const LinearShape& shape, const std::vector<double>& milliseconds) {
   simt::gpu().clock_ms = 0;

@@ -85,7 +85,7 @@ class GpuValidate(Script):
                 "rates = {'median': 10.0, 'blocks': [10.0] * 6}\n"
                 "energy = None if given['--model'] == 'resnet-50' else {'scope': 'device', 'j_per_sample': 0.5, 'uncertainty_share': 0.02}\n"
                 "print(json.dumps({'model': given['--model'], 'samples_per_s': rates, 'torch': '0.0', 'way': 'a', 'ways': {}, 'energy': energy,\n"
-                "                  'energy_reason': None if energy else 'the counter stands still'}))\n")
+                "                  'energy_reason': None if energy else 'the energy counter did not change'}))\n")
         program(copy / "scripts" / "oracle" / "torch_check.py", "print('PASS\\n' * (len(sys.argv) - 1))\n")
         (copy / "torch").mkdir()
         (copy / "torch" / "__init__.py").write_text("__version__ = '0.0'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n")
@@ -102,7 +102,7 @@ class GpuValidate(Script):
             self.assertGreaterEqual(point["window_s"], 60)
             # Of 320 samples for 100 J.
             self.assertEqual((point["joules_ratio_to_torch"], point["joules_reason"]),
-                             (None, "PyTorch's steps have no joules: the counter stands still") if model == "resnet-50" else (0.625, None))
+                             (None, "PyTorch's steps have no joules: the energy counter did not change") if model == "resnet-50" else (0.625, None))
             if model != "resnet-50":
                 self.assertEqual(points[model, "bf16", "--deterministic no"]["joules_ratio_to_torch"], 0.625)
                 self.assertEqual(points[model, "bf16", "--deterministic no"]["ratio_to_torch_range"], [1.6, 1.6], "PyTorch adds in any order")
@@ -125,7 +125,7 @@ class GpuValidate(Script):
         self.assertIn("\ngpt2-124m bf16 mb32×1024:\n", text)
         self.assertIn("| 2 | 1024 | nccl | graph | 500 ms | 20 ms | 20 | 1.250 | – |", text)
         self.assertRegex(text, r"\n\| gpt2-124m bf16 mb32×1024 \|.*\| 0\.3125 ± 1\.0% \| 0\.5 ± 2\.0% \| 0\.625 ± 2\.2% \| ")
-        self.assertRegex(text, r"\n\| resnet-50 bf16 mb256 \|.*\| – \| – \| .*J ÷ PyTorch: PyTorch's steps have no joules: the counter stands still")
+        self.assertRegex(text, r"\n\| resnet-50 bf16 mb256 \|.*\| – \| – \| .*J ÷ PyTorch: PyTorch's steps have no joules: the energy counter did not change")
         self.assertIn("| gpt2-124m bf16: samples/s ÷ compiled PyTorch | ≥ 1.25 | 1.600 [1.600 … 1.600] | reached | – |", text)
         self.assertIn("| gpt2-1558m bf16: MFU | ≥ 0.53 | 0.400 | **MISSED** | – |", text)
         # adamw has the larger share, and also more time above its least; refresh is not in the ledger.

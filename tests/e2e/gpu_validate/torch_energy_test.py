@@ -78,7 +78,7 @@ class Energy(unittest.TestCase):
         span = {"joules": 100.0, "seconds": 2.0, "samples": 50}
         one = self.energy.joules_of_samples([span, {**span, "seconds": 1.9, "joules": 1e6}, {**span, "seconds": 6.0, "joules": 300.0, "samples": 150}])
         self.assertEqual((one["j_per_sample"], one["seconds"], one["samples"], one["uncertainty_share"]), (2.0, 8.0, 200, 0.025))
-        for spans, text in (([], "no span"), ([{**span, "seconds": 1.9}], "no span"), ([{**span, "joules": 0.0}], "stands still")):
+        for spans, text in (([], "no span"), ([{**span, "seconds": 1.9}], "no span"), ([{**span, "joules": 0.0}], "did not change")):
             with self.assertRaisesRegex(self.energy.NoEnergy, text):
                 self.energy.joules_of_samples(spans)
 
