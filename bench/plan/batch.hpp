@@ -40,8 +40,10 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
 void share_out_task(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate);
 /// `--micro-batch auto`: size 1 until another is found. Throws likewise, and where the network has batch norm.
 void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std::optional<std::int64_t> global);
-/// How long the steps of each size of `--micro-batch auto` are timed where a step is short.
-inline constexpr double timed_seconds_of_size = 1;
+/// How long the steps of each size of `--micro-batch auto` are timed where a step is short; and how often the chosen
+/// size, its half and its double are timed again, in turn.
+inline constexpr double timed_seconds_of_size = 0.5;
+inline constexpr int rounds_around_the_choice = 2;
 /// How many sizes an automatic point has: 1, 2, 4, … up to the last that with_micro_batch() takes.
 int count_sizes(const Point& point);
 /// Throws UsageError for a size that the network cannot have; Indivisible where it was not given and follows from a

@@ -296,7 +296,8 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     if (!point.task) one.seconds = window_seconds_of(measurement, step);
     if (is_open(point, plan) && searched.insert(size_key(point)).second) {
       one.sizes = count_sizes(point);
-      one.search_seconds = one.sizes * (set_up_seconds + timed_seconds_of_size);
+      const int again = one.sizes > 1 ? rounds_around_the_choice * std::min(one.sizes, 3) : 0;
+      one.search_seconds = (one.sizes + again) * (set_up_seconds + timed_seconds_of_size);
       if (one.seconds) *one.seconds += one.search_seconds;
     }
     one.is_least = one.seconds && !known;
@@ -351,7 +352,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
          plan.declared_micro_batch
              ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
              : fmt::format("micro-batch of {}: found at run time, before the trials, among up to {} sizes: {} of the "
-                           "time, more where a step takes over 0.2 s",
+                           "time, more where a step takes over 0.15 s",
                            count(open, "point"), sizes, text::duration(search_seconds)));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)

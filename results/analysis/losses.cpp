@@ -18,16 +18,17 @@ bool is_chaotic(const Workload& workload) {
 }
 
 /// Losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over ranks and 200 steps.
-std::int64_t last_step_compared(const Workload& workload) {
-  return workload.seq_len || workload.data == "clicks" ? 200 : 10;
-}
+std::int64_t last_step_compared(const Workload& workload) { return is_chaotic(workload) ? 2 : 200; }
 
-/// From the first common step on.
+/// Of the trials, from the first common step on.
 constexpr int steps_compared = 10;
 
 /// Those of the steps up to `last`.
-std::map<std::int64_t, double> first_losses(const Record& record, std::int64_t last) {
+std::map<std::int64_t, double> losses_until(const Record& record, std::int64_t last) {
   std::map<std::int64_t, double> losses;
+  if (record.warm_up)
+    for (const double loss : record.warm_up->loss)
+      if (const std::int64_t step = std::ssize(losses); step <= last) losses.emplace(step, loss);
   for (const Trial& trial : record.trials)
     for (std::size_t i = 0; i < trial.loss.size(); ++i) {
       if (trial.first_step > last - static_cast<std::int64_t>(i)) break;
@@ -46,10 +47,9 @@ double gap(const LossPair& pair) {
 }  // namespace
 
 double loss_tolerance(const Workload& workload, std::int64_t step) {
-  constexpr double apart = 2e-5, later = 1e-3, chaotic = 5e-3;
+  constexpr double apart = 2e-5, later = 1e-3;
   if (workload.precision != "float32" && workload.precision != "float64")
     return 0.02;  // storage or products of 8 to 16 bits
-  if (is_chaotic(workload)) return step < 3 ? apart : chaotic;
   return step < 100 ? apart : later;
 }
 
@@ -61,14 +61,15 @@ std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b) 
       x.global_batch != y.global_batch)
     return std::nullopt;
   if (!x.seq_len && x.micro_batch != y.micro_batch) return std::nullopt;  // batch normalisation
-  const std::map<std::int64_t, double> of_a = first_losses(a, last_step_compared(x)),
-                                       of_b = first_losses(b, last_step_compared(x));
+  const std::map<std::int64_t, double> of_a = losses_until(a, last_step_compared(x)),
+                                       of_b = losses_until(b, last_step_compared(x));
+  const std::int64_t first_of_trials = std::max(a.trials.front().first_step, b.trials.front().first_step);
   std::optional<LossPair> furthest;
   int compared = 0;
   for (const auto& [step, loss] : of_a) {
     const auto other = of_b.find(step);
     if (other == of_b.end()) continue;
-    if (++compared > steps_compared) break;
+    if (step >= first_of_trials && ++compared > steps_compared) break;
     const LossPair pair{step, loss, other->second, std::max(loss_tolerance(x, step), loss_tolerance(y, step))};
     if (!furthest || gap(pair) / pair.tolerance > gap(*furthest) / furthest->tolerance) furthest = pair;
   }

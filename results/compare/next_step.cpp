@@ -109,6 +109,8 @@ NextStep found(const Comparison& comparison) {
 
 NextStep found(const Report& report) {
   const auto counts = [](const Record& record) { return is_valid(record); };
+  if (report.records.empty())
+    return {"resume_run", "no point was finished: continue the run by the same command with --resume FOLDER"};
   if (std::ranges::none_of(report.records, counts))
     return {"see_verdicts", "read why no point counts (its verdict), fix that and measure again"};
   const std::string compare =

@@ -60,7 +60,7 @@ DESCRIBE(Summary, samples_per_s, tokens_per_s, flops_per_s, step_time_s, step_ti
          peak_resident_bytes_per_rank, planned_bytes_per_rank, peak_device_memory_bytes_per_rank, op_share, op_seconds,
          to_target)
 DESCRIBE(Verdict, status, flags, reasons)
-DESCRIBE(WarmUp, step_time_s, window_s, start_s)
+DESCRIBE(WarmUp, step_time_s, window_s, start_s, loss)
 DESCRIBE(Record, id, launch, workload, setting, start, target, prices, micro_batch_search, warm_up, trials, execution,
          summary, verdict)
 DESCRIBE(HostInfo, name, cpu, hypervisor, container, sockets, cores, hardware_threads, usable_threads, numa_nodes,

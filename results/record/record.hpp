@@ -315,7 +315,10 @@ struct WarmUp {
   std::vector<double> step_time_s;  ///< of the slowest rank, as a trial's
   double window_s = 0;              ///< from before the first step to after the last one; the slowest rank's
   std::optional<double> start_s;    ///< as a trial's
+  std::vector<double> loss{};       ///< of its first steps, at most warm_up_losses, as a trial's; none in older reports
 };
+/// How many losses of a warm-up are kept: they are those of the same weights on every machine.
+inline constexpr std::size_t warm_up_losses = 10;
 
 struct Record {
   std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"

@@ -188,11 +188,20 @@ bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole
          *whole.samples_per_s >= (1 + least_gain_of_doubling) * *half.samples_per_s;
 }
 
-std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials) {
-  if (trials.empty() || !trials.front().samples_per_s) return std::nullopt;
+/// The place of the smallest size whose doubling gains less, or has no speed, or was not tried; at least one trial.
+std::size_t place_of_choice(const std::vector<MicroBatchTrial>& trials) {
   std::size_t chosen = 0;
   while (chosen + 1 < trials.size() && gains_by_doubling(trials[chosen], trials[chosen + 1])) ++chosen;
-  return trials[chosen].micro_batch;
+  return chosen;
+}
+
+std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials) {
+  if (trials.empty() || !trials.front().samples_per_s) return std::nullopt;
+  return trials[place_of_choice(trials)].micro_batch;
+}
+
+bool is_search_open(const std::vector<MicroBatchTrial>& trials) {
+  return trials.empty() || (trials.front().samples_per_s && place_of_choice(trials) + 1 == trials.size());
 }
 
 bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_t size) {
@@ -214,12 +223,15 @@ bool declares(const std::vector<std::vector<std::string>>& launches, std::int64_
 }
 
 KnownReason end_of_search(const std::vector<MicroBatchTrial>& trials) {
-  const MicroBatchTrial& last = trials.back();
-  if (!last.samples_per_s) return {no_such_micro_batch, {std::to_string(last.micro_batch), last.reason}};
-  if (trials.size() > 1 && !gains_by_doubling(trials[trials.size() - 2], last))
-    return {doubling_gains_little,
-            {std::to_string(last.micro_batch / 2), fmt::format("{:.0f}", 100 * least_gain_of_doubling)}};
-  return {no_such_micro_batch, {std::to_string(2 * last.micro_batch), ""}};
+  const auto ends_at = [](const MicroBatchTrial& trial) {
+    return KnownReason{no_such_micro_batch, {std::to_string(trial.micro_batch), trial.reason}};
+  };
+  if (!trials.front().samples_per_s) return ends_at(trials.front());
+  const std::size_t chosen = place_of_choice(trials);
+  if (chosen + 1 == trials.size()) return {no_such_micro_batch, {std::to_string(2 * trials[chosen].micro_batch), ""}};
+  if (!trials[chosen + 1].samples_per_s) return ends_at(trials[chosen + 1]);
+  return {doubling_gains_little,
+          {std::to_string(trials[chosen].micro_batch), fmt::format("{:.0f}", 100 * least_gain_of_doubling)}};
 }
 
 }  // namespace tw::results

@@ -45,6 +45,8 @@ inline constexpr double least_gain_of_doubling = 0.02;
 bool gains_by_doubling(const MicroBatchTrial& half, const MicroBatchTrial& whole);
 /// The smallest size whose doubling gains less, or has no speed, or was not tried. Nullopt where the first has none.
 std::optional<std::int64_t> chosen_micro_batch(const std::vector<MicroBatchTrial>& trials);
+/// Whether twice the last size is to be tried: there is none yet, or each gains enough over its half.
+bool is_search_open(const std::vector<MicroBatchTrial>& trials);
 
 /// Whether whoever ran the plan has given the size.
 inline bool is_declared(const MicroBatchSearch& search) {

@@ -362,7 +362,7 @@ class Shower {
     const auto phases = mean_phases(r);
     if (phases.empty()) return;
     const double step = r.summary.step_time_s->value;
-    constexpr std::size_t figures = 14 + 9 + 9 + 2, widest = 40;  // in front of the bar; of a whole step
+    constexpr std::size_t figures = 14 + 9 + 10 + 2, widest = 40;  // in front of the bar; of a whole step
     const std::size_t used = 2 + label_width + figures;
     double largest = 0;
     for (const auto& [phase, mean] : phases) largest = std::max(largest, mean / step);
@@ -377,7 +377,7 @@ class Shower {
     std::string label = "phases";
     for (const auto& [phase, mean] : phases) {
       out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
-              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, whole, style_.unicode)) + "\n";
+              pad_left(percent(mean / step), 10) + "  " + paint_.cyan(bar(mean / step, whole, style_.unicode)) + "\n";
       label.clear();
     }
   }

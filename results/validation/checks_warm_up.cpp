@@ -58,6 +58,11 @@ void check_warm_up(const Record& record, std::size_t place, Findings& found) {
     return found.broken("warm_up", at + "/step_time_s", "has a step that took no time, or not a finite one");
   if (sum_of(warm_up.step_time_s, 0) > overlap(record) * warm_up.window_s * time_slack)
     found.broken("warm_up", at + "/window_s", "is shorter than the steps of the warm-up took");
+  if (const std::size_t kept = std::min(warm_up.step_time_s.size(), warm_up_losses);
+      !warm_up.loss.empty() && warm_up.loss.size() != kept)
+    found.broken("warm_up", at + "/loss",
+                 "has " + std::to_string(warm_up.loss.size()) + " losses, and the first " + std::to_string(kept) +
+                     " steps have one each");
 }
 
 void check_planned_warm_up(const Record& record, std::size_t place, std::int64_t planned, double window_s,

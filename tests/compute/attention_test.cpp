@@ -98,6 +98,14 @@ TEST_P(Attention, GroupedBackward) {
 }
 
 /// Groups are what one head for each query head is with the shared keys and values repeated, and their gradients added.
+// From 1024 positions on the cpu device goes by larger blocks, and the widest heads of the networks are 128.
+TEST_P(Attention, OfLongSequences) {
+  TW_NEEDS(Op::attention_backward);
+  check(device(), {{1, 1025, 1, 64}}, Op::attention_backward, dtype(), true);
+  if (why_no_groups(device(), dtype()).empty())
+    check(device(), {grouped(1, 1153, 2, 1, 128)}, Op::attention_backward, dtype(), true);
+}
+
 TEST_P(Attention, GroupedIsRepeatedKeysAndValues) {
   TW_NEEDS(Op::attention_backward);
   TW_NEEDS_GROUPS();

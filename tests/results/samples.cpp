@@ -1,5 +1,6 @@
 #include "tests/results/samples.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "results/analysis/verdict.hpp"
@@ -59,7 +60,8 @@ void add_warm_up(Record& record, std::int64_t steps, double seconds) {
   for (Trial& trial : record.trials) trial.start_s = *trial.start_s + seconds;
   const double step_s = seconds / static_cast<double>(std::max<std::int64_t>(1, steps));
   record.warm_up = WarmUp{std::vector<double>(static_cast<std::size_t>(steps), step_s), seconds,
-                          *record.trials[0].start_s - seconds - 1};
+                          *record.trials[0].start_s - seconds - 1,
+                          std::vector<double>(std::min(static_cast<std::size_t>(steps), warm_up_losses), 4.2)};
 }
 
 Record sample_record() {

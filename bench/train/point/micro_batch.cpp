@@ -6,6 +6,7 @@
 #include <cmath>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "bench/plan/batch.hpp"
 #include "bench/train/job/interruption.hpp"
@@ -19,22 +20,24 @@
 namespace tw::bench {
 namespace {
 
-/// For a second.
+/// For half a second.
 int steps_to_time(double step_seconds) {
   constexpr double least_steps = 3, most_steps = 20;
   return static_cast<int>(
       std::clamp(std::ceil(timed_seconds_of_size / std::max(step_seconds, 1e-9)), least_steps, most_steps));
 }
 
-/// The point's speed, or the reason why there is none (collective).
+/// The point's speed, the greater of this one and that before, or the reason why there is none (collective).
 void time_size(RunContext& context, const Point& point, Measurement& measurement, results::MicroBatchTrial& trial) {
   comm::Job& job = context.job;
+  const double before = trial.samples_per_s.value_or(0);
+  trial.samples_per_s.reset();
   trial.reason = job.agree(why_too_large(point, context.plan, job, context.device));
   if (!trial.reason.empty()) return;
   try {
     context.device.trim();
-    trial.samples_per_s =
-        static_cast<double>(point.global_batch()) / fastest_step(context, point, measurement, steps_to_time);
+    const double seconds = fastest_step(context, point, measurement, steps_to_time);
+    trial.samples_per_s = std::max(before, static_cast<double>(point.global_batch()) / seconds);
   } catch (const Stop& stop) {  // agreed upon
     if (stop.code() == exit_interrupted) throw;
     trial.reason = without_code(stop.what());
@@ -49,6 +52,77 @@ void time_size(RunContext& context, const Point& point, Measurement& measurement
   }
   context.device.trim();
 }
+
+/// The sizes of a point in the order 1, 2, 4, … (all calls are collective).
+class Sizes {
+ public:
+  /// `measurement`: that of the context's plan.
+  Sizes(RunContext& context, Measurement& measurement, const Point& point)
+      : context_(context), measurement_(measurement), point_(point) {}
+
+  /// Times further sizes as long as each gains enough over its half.
+  void double_until_the_end() {
+    while (results::is_search_open(found_.trials)) {
+      const std::int64_t size = found_.trials.empty() ? 1 : 2 * found_.trials.back().micro_batch;
+      std::string why;
+      const std::optional<Point> sized = with_micro_batch(point_, size, why);
+      if (!sized) {
+        no_larger_ = results::no_such_micro_batch.text({std::to_string(size), why});
+        return;
+      }
+      found_.trials.emplace_back().micro_batch = size;
+      time(found_.trials.back(), *sized);
+    }
+  }
+
+  /// Times the chosen size, its half and its double again in turn, since a disturbance of one of them may have made the
+  /// choice; false if that was done before.
+  bool time_again_around_the_choice() {
+    const std::optional<std::int64_t> chosen = results::chosen_micro_batch(found_.trials);
+    if (!chosen) return false;
+    std::vector<results::MicroBatchTrial*> around;
+    for (results::MicroBatchTrial& trial : found_.trials)
+      if (trial.samples_per_s && 2 * trial.micro_batch >= *chosen && trial.micro_batch <= 2 * *chosen)
+        around.push_back(&trial);
+    const auto is_settled = [&](const auto* trial) { return settled_.contains(trial->micro_batch); };
+    if (around.size() == 1 || std::ranges::all_of(around, is_settled)) return false;
+    const double step_seconds =
+        static_cast<double>(sized(*around.back()).global_batch()) / *around.back()->samples_per_s;
+    for (int round = 0; round < (step_seconds > long_step_seconds ? 1 : rounds_around_the_choice); ++round) {
+      for (results::MicroBatchTrial* trial : around) {
+        settled_.insert(trial->micro_batch);
+        time(*trial, sized(*trial));
+      }
+      std::ranges::reverse(around);  // a machine that slows down steadily favours none
+    }
+    return true;
+  }
+
+  /// Without the choice.
+  results::MicroBatchSearch found() const {
+    results::MicroBatchSearch all = found_;
+    all.stopped_by = results::is_search_open(all.trials) ? no_larger_ : results::end_of_search(all.trials).text();
+    return all;
+  }
+
+ private:
+  Point sized(const results::MicroBatchTrial& trial) const {
+    std::string why;
+    return with_micro_batch(point_, trial.micro_batch, why).value();  // as when it was first timed
+  }
+  void time(results::MicroBatchTrial& trial, const Point& sized) {
+    stop_if_interrupted(context_.job);
+    context_.progress.stage(fmt::format("finding the micro-batch: {}", trial.micro_batch));
+    time_size(context_, sized, measurement_, trial);
+  }
+
+  RunContext& context_;
+  Measurement& measurement_;
+  const Point& point_;
+  results::MicroBatchSearch found_;
+  std::string no_larger_;           // why there is no size after the last one
+  std::set<std::int64_t> settled_;  // timed again beside their neighbours
+};
 
 }  // namespace
 
@@ -68,24 +142,10 @@ results::MicroBatchSearch find_micro_batch(RunContext& context, const Point& poi
                  .progress = context.progress,
                  .bucket_mib = context.bucket_mib,
                  .steps = context.steps};
-  for (std::int64_t size = 1;; size *= 2) {
-    std::string why;
-    const std::optional<Point> sized = with_micro_batch(point, size, why);
-    if (!sized) {
-      found.stopped_by = results::no_such_micro_batch.text({std::to_string(size), why});
-      break;
-    }
-    stop_if_interrupted(context.job);
-    context.progress.stage(fmt::format("finding the micro-batch: {}", size));
-    results::MicroBatchTrial& trial = found.trials.emplace_back();
-    trial.micro_batch = size;
-    time_size(its, *sized, few_steps.measurement, trial);
-    const bool is_first = found.trials.size() == 1;
-    if (!trial.samples_per_s || (!is_first && !results::gains_by_doubling(*(found.trials.end() - 2), trial))) {
-      found.stopped_by = results::end_of_search(found.trials).text();
-      break;
-    }
-  }
+  Sizes sizes(its, few_steps.measurement, point);
+  sizes.double_until_the_end();
+  while (sizes.time_again_around_the_choice()) sizes.double_until_the_end();
+  found = sizes.found();
   const std::optional<std::int64_t> chosen = results::chosen_micro_batch(found.trials);
   if (!chosen) throw Stop(exit_environment, "micro-batch-none", "no micro-batch fits: " + found.stopped_by);
   found.chosen = *chosen;

@@ -286,11 +286,17 @@ results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const P
   return evaluation;
 }
 
+/// Over the ranks, of each step.
+static std::vector<double> mean_losses(comm::Job& job, const std::vector<double>& mine) {
+  std::vector<double> losses = job.sum(mine);
+  for (double& loss : losses) loss /= job.size();
+  return losses;
+}
+
 results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) {
   results::Trial trial;
   trial.step_time_s = job.maximum(mine.step_seconds);
-  trial.loss = job.sum(mine.loss);
-  for (double& loss : trial.loss) loss /= job.size();
+  trial.loss = mean_losses(job, mine.loss);
   trial.gradient_norm = mine.gradient_norm;  // of the reduced gradient: equal on all ranks
   const models::PhaseSeconds& p = mine.phases;
   const std::vector<double> phases = job.sum({p.data, p.forward, p.backward, p.communication, p.optimizer});
@@ -313,6 +319,9 @@ results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) 
 
 results::WarmUp merge_warm_up(comm::Job& job, const Samples& mine) {
   results::WarmUp warm_up;
+  const std::size_t kept = std::min(mine.loss.size(), results::warm_up_losses);
+  warm_up.loss =
+      mean_losses(job, std::vector<double>(mine.loss.begin(), mine.loss.begin() + static_cast<std::ptrdiff_t>(kept)));
   warm_up.step_time_s = job.maximum(mine.step_seconds);
   warm_up.window_s = job.maximum({mine.window_seconds}).front();
   warm_up.start_s = mine.start_seconds;
@@ -321,7 +330,6 @@ results::WarmUp merge_warm_up(comm::Job& job, const Samples& mine) {
 
 double fastest_step(RunContext& context, const Point& point, Measurement& measurement,
                     const std::function<int(double)>& more) {
-  constexpr double long_step_seconds = 5;
   PointRun run(context, point);
   together(context.job, [&] { run.set_up(context.plan.seed); });
   run.connect();

@@ -73,6 +73,8 @@ TEST(NextStep, OfOneReportIsToMakeMoreRunsAndCompare) {
   EXPECT_EQ(words::next_step(report).code, "compare") << "one of several";
   report.records[0].verdict = {Status::failed, {}, {"failed: out of memory"}};
   EXPECT_EQ(words::next_step(report).code, "see_verdicts");
+  report.records.clear();
+  EXPECT_EQ(words::next_step(report).code, "resume_run") << "one that was interrupted before its first point ended";
 }
 
 TEST(NextStep, IsInEveryView) {

@@ -44,6 +44,21 @@ TEST(ChosenMicroBatch, IsTheSmallestWhoseDoublingGainsLittle) {
   EXPECT_EQ(chosen_micro_batch({}), std::nullopt);
 }
 
+TEST(ChosenMicroBatch, EndsTheSearchAlsoBeforeTheLastSize) {
+  const auto end_of = [](const std::vector<double>& speeds) { return end_of_search(trials_of(speeds)).text(); };
+  EXPECT_EQ(end_of({100, 150, 151}), "doubling 2 gains less than 2 %");
+  EXPECT_EQ(end_of({100, 101, 200, 300}), "doubling 1 gains less than 2 %") << "4 and 8 were timed before";
+  EXPECT_EQ(end_of({100, 150, 0}), "micro-batch 4: does not fit");
+  EXPECT_EQ(end_of({100, 150, 0, 200}), "micro-batch 4: does not fit");
+  EXPECT_EQ(end_of({0}), "micro-batch 1: does not fit");
+  EXPECT_EQ(end_of({100, 150}), "micro-batch 4: ") << "a size that the point cannot have";
+  EXPECT_TRUE(is_search_open({}));
+  EXPECT_TRUE(is_search_open(trials_of({100, 150})));
+  EXPECT_FALSE(is_search_open(trials_of({100, 150, 151})));
+  EXPECT_FALSE(is_search_open(trials_of({100, 150, 0})));
+  EXPECT_FALSE(is_search_open(trials_of({0})));
+}
+
 /// The first point's plan leaves the size to the run, which found 8.
 Report automatic_report() {
   Report report = sample_report();

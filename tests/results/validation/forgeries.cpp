@@ -273,6 +273,12 @@ void warm_up_shorter_than_its_steps(Report& report) {
     record.warm_up->window_s = 2;
   }
 }
+void losses_of_a_part_of_the_warm_up(Report& report) {
+  for (Record& record : report.records) {
+    add_warm_up(record, record.trials[0].first_step, 6);
+    record.warm_up->loss.resize(2);
+  }
+}
 void skipped_warm_up(Report& report) {
   for (Record& record : report.records) {
     const std::int64_t less = record.trials.empty() ? 0 : record.trials[0].first_step;
@@ -523,6 +529,7 @@ const std::vector<Forgery>& forgeries() {
       {"warm_up_without_start", "warm_up", warm_up_without_start},
       {"warm_up_within_a_trial", "trials_overlap", warm_up_within_a_trial},
       {"warm_up_shorter_than_its_steps", "warm_up", warm_up_shorter_than_its_steps},
+      {"losses_of_a_part_of_the_warm_up", "warm_up", losses_of_a_part_of_the_warm_up},
       {"deleted_meter", "meter_row_missing", deleted_meter},
       {"left_out_meter", "meter_row_left_out", left_out_meter},
       {"contained_package", "meter_left_out", contained_package},

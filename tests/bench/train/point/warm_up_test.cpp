@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "bench/train/point/measure_point.hpp"
@@ -129,6 +130,18 @@ TEST(WarmUp, IsExactBeforeANumberOfSteps) {
   EXPECT_EQ(record.trials[1].first_step, 7);
   for (const Trial& trial : record.trials) EXPECT_EQ(trial.step_time_s.size(), 5u);
   EXPECT_FALSE(has(record, "not_steady"));
+  EXPECT_EQ(record.warm_up->loss.size(), 2u) << "one of each step";
+}
+
+TEST(WarmUp, KeepsTheLossesOfItsFirstSteps) {
+  TW_NEEDS_CPU();
+  const Record record = run({.trials = 1, .warmup_steps = 12, .steps = 3}, milliseconds(1));
+  ASSERT_TRUE(record.warm_up);
+  ASSERT_EQ(record.warm_up->loss.size(), warm_up_losses) << "not of all twelve";
+  // On one loss curve with the trial's.
+  std::vector<double> losses = record.warm_up->loss;
+  losses.insert(losses.end(), record.trials.at(0).loss.begin(), record.trials.at(0).loss.end());
+  EXPECT_TRUE(std::ranges::is_sorted(losses, std::greater<>())) << "of these steps each has a smaller one";
 }
 
 TEST(Window, OfStepsThatRunAheadIsWaitedForAtItsEndsAlone) {
