@@ -84,6 +84,16 @@ TEST(ClickSource, PairsOfRanksAreRemainders) {
   }
 }
 
+// Which no share of 2^32 is above. Found by trying streams.
+TEST(ClickSource, TheGreatestWordIsOfTheLastOctave) {
+  constexpr std::uint64_t seed = 1, stream = 1205451635;
+  ASSERT_EQ(random_block(seed, stream, 0).word[0], UINT32_MAX);
+  const ClickSource source({64}, 1, 1, seed);
+  const ClickTable table = source.slots(place_tables({64}, 1), 0)[0];
+  const std::int32_t row = synthetic::draw_index(table, seed, stream, 1, 0, true, 0);
+  EXPECT_EQ(row, source.rows_of(0, 31)[0]) << "the one rank of the octave that begins at 31";
+}
+
 TEST(ClickSource, DrawsAsItsSharesSay) {
   const ClickSource source({64}, 1, 1, 3);
   const Clicks clicks = made(source, 40000, 0, Split::training, 0, 1, {64}, 1, 1);
