@@ -462,6 +462,17 @@ DType checked(const Check& check, const GenerateImages& args) {
   return type;
 }
 
+DType checked(const Check& check, const GenerateClicks& args) {
+  check.not_null("tables", args.tables);
+  check.has_rank("dense", args.dense, DType::float32, 2);
+  check.has_rank("indices", args.indices, DType::int32, 3);
+  check.at_least("samples of indices", args.indices.dims[0], args.dense.dims[0]);
+  const std::int64_t of_sample = args.indices.count() / args.indices.dims[0];
+  if (of_sample > INT32_MAX) check.fail("indices of a sample", "below 2^31", std::to_string(of_sample));
+  check.has("targets", args.targets, DType::int32, {args.dense.dims[0]});
+  return DType::float32;
+}
+
 template <class Args>
 void require_rounding(const Device& device, Op op, const Args& args) {
   if constexpr (requires { args.rounded; }) {

@@ -326,6 +326,27 @@ struct GenerateImages {
   Tensor inputs;   // T (batch, size, size, channels)
   Tensor targets;  // int32 (batch)
 };
+/// What the rows of a table of clicks are drawn by (models/data/click_source.hpp): octave L of its ranks begins at
+/// 2^L − 1. Device memory.
+struct ClickTable {
+  std::uint32_t number = 0;              ///< among the tables of all ranks
+  std::uint32_t pairs = 0;               ///< of rows, at most 2^30 − 1; 0 in an empty slot
+  std::uint32_t factor = 1, offset = 0;  ///< rank r is pair (r·factor + offset) mod pairs; at most pairs + 1
+  std::uint64_t inverse = 0;             ///< ⌊(2^64 − 1) / pairs⌋
+  std::uint64_t meaning = 0;             ///< stream that says which row of a pair votes for a click
+  std::uint32_t last_octave = 0;
+  std::uint32_t until[31] = {};  ///< shares of 2^32 up to the end of each octave; 2^32 − 1 from the last octave on
+};
+struct GenerateClicks {  // the rank's samples, but indices of all ranks' samples, into the tables that the rank holds
+  const ClickTable* tables = nullptr;                                ///< (slots), device memory
+  std::uint64_t seed = 0, of_label = 0, of_dense = 0, of_index = 0;  ///< and the purposes of its numbers
+  std::uint64_t first_sample = 0, first_of_all = 0;                  ///< of the rank, and of all ranks
+  float mean = 0;                 ///< of the dense features of a click; −mean of those of the others
+  std::uint32_t wrong_below = 0;  ///< of 2^32 votes, how many are wrong
+  Tensor dense;                   // float32 (batch, features)
+  Tensor indices;                 // int32 (ranks · batch, slots, hot); 0 in an empty slot
+  Tensor targets;                 // int32 (batch): 1 for a click
+};
 
 // ---- plans: built once per shape and weight, outside the timed region ----
 

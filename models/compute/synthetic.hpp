@@ -1,13 +1,14 @@
 // The formulas of synthetic samples, shared by the host and every device: own polynomials and integers, no library's
 // functions, so that a number is the same bits wherever it is made. Whoever compiles them must not contract a·b + c
 // (-ffp-contract=off, nvcc -fmad=false). What they mean stands in models/data (token_source.hpp, image_source.hpp,
-// gaussian.hpp).
+// click_source.hpp, gaussian.hpp).
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
+#include "models/compute/operators.hpp"
 #include "models/compute/philox.hpp"
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
@@ -114,17 +115,24 @@ TW_FORMULA ImageDraw draw_image(std::uint64_t seed, std::uint64_t stream, std::i
   return {true_label, to_uniform(words.word[2]) < label_noise ? other : true_label, to_uniform(words.word[1])};
 }
 
+// ---- integers ----
+
+/// ⌊a·b / 2^64⌋
+TW_FORMULA std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+#if defined(__CUDA_ARCH__)
+  return __umul64hi(a, b);
+#else
+  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
+#endif
+}
+
 // ---- tokens ----
 
 /// Uniform in [0, bound) by multiplication; the bias is below bound / 2^64.
 TW_FORMULA std::int64_t draw(std::uint64_t seed, std::uint64_t stream, std::uint64_t index, std::int64_t bound) {
   const PhiloxWords words = random_block(seed, stream, index);
   const std::uint64_t value = (std::uint64_t{words.word[0]} << 32) | words.word[1];
-#if defined(__CUDA_ARCH__)
-  return static_cast<std::int64_t>(__umul64hi(value, static_cast<std::uint64_t>(bound)));
-#else
-  return static_cast<std::int64_t>((static_cast<unsigned __int128>(value) * static_cast<std::uint64_t>(bound)) >> 64);
-#endif
+  return static_cast<std::int64_t>(high_product(value, static_cast<std::uint64_t>(bound)));
 }
 
 /// k of the step from token t to t + 1 of a sequence; `words` are those of block 2 + t/4. Three bits decide: 0–3 → 0,
@@ -139,6 +147,40 @@ TW_FORMULA std::int32_t next_token(std::int32_t row_of_previous, std::int32_t ro
                                    const std::int32_t (&offset)[4], std::int64_t vocabulary) {
   const std::int64_t sum = std::int64_t{row_of_previous >> 2} + offset[(k + (row_of_before & 3)) & 3];
   return static_cast<std::int32_t>(sum >= vocabulary ? sum - vocabulary : sum);
+}
+
+// ---- clicks ----
+
+TW_FORMULA bool draw_click(std::uint64_t seed, std::uint64_t purpose, std::uint64_t sample) {
+  return (random_block(seed, random_stream(purpose, sample), 0).word[0] & 1u) != 0;
+}
+
+/// The pair of a rank: the remainder without a division. With 2^64/pairs − inverse ≤ 1 the quotient is right or one too
+/// small, since the dividend is below 2^61.
+TW_FORMULA std::uint32_t pair_of_rank(const ClickTable& t, std::uint32_t rank) {
+  const std::uint64_t dividend = std::uint64_t{rank} * t.factor + t.offset;
+  const auto quotient = static_cast<std::uint32_t>(high_product(dividend, t.inverse));
+  const std::uint32_t rest = static_cast<std::uint32_t>(dividend) - quotient * t.pairs;  // below 2·pairs < 2^31
+  return rest < t.pairs ? rest : rest - t.pairs;
+}
+
+/// The row of a pair that votes for a click, or the one that votes against it.
+TW_FORMULA std::int32_t row_of_pair(const ClickTable& t, std::uint64_t seed, std::uint32_t pair, bool for_click) {
+  const std::uint32_t for_one = random_block(seed, t.meaning, pair).word[0] & 1u;
+  return static_cast<std::int32_t>(2 * pair + (for_click ? for_one : 1u - for_one));
+}
+
+/// Index `h` of the `hot` into a table, of the sample whose indices come from `stream`; 0 in an empty slot.
+TW_FORMULA std::int32_t draw_index(const ClickTable& t, std::uint64_t seed, std::uint64_t stream, std::uint32_t hot,
+                                   std::uint32_t h, bool is_click, std::uint32_t wrong_below) {
+  if (t.pairs == 0) return 0;
+  const PhiloxWords words = random_block(seed, stream, std::uint64_t{t.number} * hot + h);
+  std::uint32_t octave = 0;  // how many shares end at or below the word
+  for (std::uint32_t step = 16; step > 0; step /= 2) octave += t.until[octave + step - 1] <= words.word[0] ? step : 0;
+  octave = octave < t.last_octave ? octave : t.last_octave;  // the word may be 2^32 − 1 too
+  const std::uint32_t begin = (1u << octave) - 1, after = 2 * begin + 1, end = after < t.pairs ? after : t.pairs;
+  const std::uint32_t rank = begin + static_cast<std::uint32_t>(to_uniform_below(words.word[1], end - begin));
+  return row_of_pair(t, seed, pair_of_rank(t, rank), is_click != (words.word[2] < wrong_below));
 }
 
 }  // namespace tw::models::synthetic

@@ -1,10 +1,27 @@
 #include "models/data/batch_loader.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "models/data/image_source.hpp"
 
 namespace tw::models {
+namespace {
+
+std::vector<std::byte> bytes_of(const auto& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What a device makes the samples from; empty where it makes none of these.
+std::vector<std::byte> device_table(const SyntheticData& samples) {
+  if (samples.images()) return bytes_of(samples.images()->table());
+  if (samples.tokens()) return bytes_of(samples.tokens()->table());
+  if (samples.clicks()) return bytes_of(samples.click_slots());
+  return {};
+}
+
+}  // namespace
 
 BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                          std::int64_t seq_len, std::uint64_t seed, DataShare share)
@@ -16,9 +33,9 @@ BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DTyp
   target_memory_ = Buffer(device, targets_.bytes());
   inputs_.data = input_memory_.data();
   targets_.data = target_memory_.data();
-  if (device.generates_samples() && (samples_.images() != nullptr || samples_.tokens() != nullptr)) {
-    const std::vector<std::int32_t> table = samples_.images() ? samples_.images()->table() : samples_.tokens()->table();
-    table_ = Buffer(device, table.size() * sizeof(std::int32_t));
+  const std::vector<std::byte> table = device.generates_samples() ? device_table(samples_) : std::vector<std::byte>();
+  if (!table.empty()) {
+    table_ = Buffer(device, table.size());
     const std::unique_ptr<Stream> stream = device.create_stream();
     device.copy_from_host(*stream, table_.data(), table.data(), table_.bytes());
     stream->synchronize();
@@ -47,6 +64,15 @@ void BatchLoader::generate(Stream& stream, Split split, std::uint64_t first_samp
     args.inputs = inputs;
     args.targets = targets;
     return device_.generate_images(stream, args);
+  }
+  if (samples_.clicks()) {
+    const ClickLayout& layout = samples_.click_layout();
+    GenerateClicks args = samples_.clicks()->on_device(split, first_sample, layout, samples_.share().rank);
+    args.tables = static_cast<const ClickTable*>(table_.data());
+    args.dense = layout.dense_of(inputs);
+    args.indices = layout.indices_of(inputs);
+    args.targets = targets;
+    return device_.generate_clicks(stream, args);
   }
   GenerateTokens args = samples_.tokens()->on_device(split, first_sample);
   args.table = {table_.data(), DType::int32, {samples_.tokens()->vocabulary()}};

@@ -11,9 +11,9 @@
 namespace tw::models {
 
 /// One micro-batch's room in device memory, filled in the order of a stream: by the device itself where it generates
-/// samples (tokens and images with one label), else by the host, which copies them. On an asynchronous device the host
-/// does so in two buffers and waits only for the older one, and the device generates a micro-batch ahead in a second
-/// room, on a stream of the loader's own. The numbers are the same.
+/// samples (tokens, images with one label, clicks), else by the host, which copies them. On an asynchronous device the
+/// host does so in two buffers and waits only for the older one, and the device generates a micro-batch ahead in a
+/// second room, on a stream of the loader's own. The numbers are the same.
 class BatchLoader {
  public:
   BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,

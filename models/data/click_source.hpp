@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "models/catalog/table_placement.hpp"
-#include "models/compute/tensor.hpp"
+#include "models/compute/operators.hpp"
 #include "models/data/token_source.hpp"  // Split
 
 namespace tw::models {
@@ -45,6 +45,10 @@ class ClickSource {
   /// samples from first_sample − rank · batch on.
   void fill(Split split, std::uint64_t first_sample, const ClickLayout& layout, const TablePlacement& placement,
             int rank, std::int32_t* inputs, std::int32_t* labels, int threads) const;
+  /// The same samples by a device: all but the tensors and the tables, which are slots().
+  GenerateClicks on_device(Split split, std::uint64_t first_sample, const ClickLayout& layout, int rank) const;
+  /// The tables that a rank holds, by slot, and empty slots.
+  std::vector<ClickTable> slots(const TablePlacement& placement, int rank) const;
   /// Pairs of a table, by rank of frequency.
   std::int64_t pairs(std::size_t table) const { return tables_[table].pairs; }
   /// How often rank r of a table is drawn.
@@ -53,15 +57,8 @@ class ClickSource {
   std::array<std::int32_t, 2> rows_of(std::size_t table, std::int64_t rank) const;
 
  private:
-  struct Table {
-    std::int64_t pairs = 0;
-    std::uint64_t factor = 1, offset = 0;  // of the bijection, factor coprime to pairs
-    std::vector<std::uint32_t> until;      // of each octave, cumulative shares of 2^32; the last one is open
-  };
-  std::int32_t draw_index(std::uint64_t stream, std::size_t table, std::int64_t h, bool is_click) const;
-
-  std::vector<Table> tables_;
-  std::int64_t dense_, hot_;
+  std::vector<ClickTable> tables_;  // factor and pairs are coprime
+  std::int64_t dense_;
   std::uint64_t seed_;
 };
 

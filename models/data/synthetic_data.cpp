@@ -10,7 +10,7 @@
 namespace tw::models {
 namespace {
 
-ClickLayout click_layout(const DataDescription& data, std::int64_t micro_batch, int ranks) {
+ClickLayout layout_of(const DataDescription& data, std::int64_t micro_batch, int ranks) {
   const auto tables = static_cast<std::int64_t>(data.table_rows.size());
   return {micro_batch, data.dense_features, (tables + ranks - 1) / ranks, data.hot, ranks};
 }
@@ -26,7 +26,7 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
     case DataKind::masked_tokens:
       return Tensor{nullptr, DType::int32, {MaskedLayout{micro_batch, seq_len}.inputs()}};
     case DataKind::clicks:
-      return Tensor{nullptr, DType::int32, {click_layout(data, micro_batch, ranks).inputs()}};
+      return Tensor{nullptr, DType::int32, {layout_of(data, micro_batch, ranks).inputs()}};
     case DataKind::images:
     case DataKind::segmented_images:
     case DataKind::restored_images:
@@ -89,7 +89,7 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
     case DataKind::clicks:
       clicks_ = std::make_unique<ClickSource>(data.table_rows, data.dense_features, data.hot, seed);
       placement_ = place_tables(data.table_rows, share.ranks);
-      layout_ = click_layout(data, micro_batch, share.ranks);
+      layout_ = layout_of(data, micro_batch, share.ranks);
       break;
     case DataKind::images:
       images_ = std::make_unique<ImageSource>(data.image_size, data.image_channels, data.classes, seed);

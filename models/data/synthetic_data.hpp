@@ -53,6 +53,10 @@ class SyntheticData {
   const ImageSource* images() const { return images_.get(); }
   const MaskedSource* masked() const { return masked_.get(); }
   const ClickSource* clicks() const { return clicks_.get(); }
+  /// Of clicks: how they lie, and what the slots of this rank are drawn by.
+  const ClickLayout& click_layout() const { return layout_; }
+  std::vector<ClickTable> click_slots() const { return clicks_->slots(placement_, share_.rank); }
+  DataShare share() const { return share_; }
   const SegmentedSource* segmented() const { return segmented_.get(); }
 
  private:

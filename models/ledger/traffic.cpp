@@ -213,5 +213,9 @@ Traffic traffic(const Sgd& a) {
 Traffic traffic(const UpdateLossScale&) { return {sizeof(StepScalars), sizeof(StepScalars), 0}; }
 Traffic traffic(const GenerateTokens& a) { return moved({a.table}, {a.inputs, a.targets}); }
 Traffic traffic(const GenerateImages& a) { return moved({a.frequencies}, {a.inputs, a.targets}); }
+Traffic traffic(const GenerateClicks& a) {
+  const Traffic tables{number(a.indices.dims[1]) * static_cast<double>(sizeof(ClickTable)), 0, 0};
+  return tables + moved({}, {a.dense, a.indices, a.targets});
+}
 
 }  // namespace tw::models

@@ -122,7 +122,8 @@ TEST(StepsAhead, EqualStepsOneByOneWhereGraphsAreCutAndLayersRecomputed) {
       sync.piece_bytes = 4096;
       sync.ready = [&](Stream&, Tensor, GradientRange) { ++pieces; };
       for (int i = 0; i < steps; ++i) trainer.enqueue_step(sync);
-      EXPECT_TRUE(outcome_of(device, trainer, trainer.collect()) == want) << to_string(precision) << " graphs " << graphs;
+      EXPECT_TRUE(outcome_of(device, trainer, trainer.collect()) == want)
+          << to_string(precision) << " graphs " << graphs;
       EXPECT_GT(pieces, 2 * steps);
     }
   }
@@ -197,9 +198,9 @@ TEST(Graphs, EndWhereAPieceOfTheGradientsLeaves) {
 }
 
 // With samples of its own the device is never waited for, however many micro-batches there are. Devices make
-// tokens and images; the host makes all others (BatchLoader).
+// tokens, images and clicks; the host makes all others (BatchLoader).
 TEST(Ring, NothingRunsBeforeTheResultsAreWanted) {
-  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet()}) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_llama(false), micro_resnet(), micro_dlrm()}) {
     const TrainerConfig config = config_of(network, Precision::float32, 3);
     const Outcome want = one_by_one(*reference_device(), config);
     for (const bool graphs : {false, true}) {

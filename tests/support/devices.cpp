@@ -130,11 +130,14 @@ StepScalars* Lab::scalars(const StepScalars& values) {
   return in_out("scalars", DType::float32, {static_cast<std::int64_t>(raw.size())}, raw).as<StepScalars>();
 }
 
-const DecaySegment* Lab::segments(const std::vector<DecaySegment>& values) {
-  Ints raw(values.size() * sizeof(DecaySegment) / sizeof(std::int32_t));
-  std::memcpy(raw.data(), values.data(), values.size() * sizeof(DecaySegment));
-  return in({static_cast<std::int64_t>(raw.size())}, raw).as<DecaySegment>();
+template <class T>
+const T* Lab::structures(const std::vector<T>& values) {
+  Ints raw(values.size() * sizeof(T) / sizeof(std::int32_t));
+  std::memcpy(raw.data(), values.data(), values.size() * sizeof(T));
+  return in({static_cast<std::int64_t>(raw.size())}, raw).template as<T>();
 }
+const DecaySegment* Lab::segments(const std::vector<DecaySegment>& values) { return structures(values); }
+const ClickTable* Lab::click_tables(const std::vector<ClickTable>& values) { return structures(values); }
 
 void Lab::change(const Tensor& tensor, const Floats& values) {
   Item& item = find(tensor);
@@ -187,6 +190,9 @@ void compare(Device& device, Op op, DType dtype, const Case& run, Exactness exac
     const Output& output = got[i];
     EXPECT_FALSE(all_zero(want[i].values)) << output.name << ": all zero on the reference, the case proves nothing";
     EXPECT_TRUE(output.bytes == again[i].bytes) << output.name << ": two runs differ";
+    if (output.dtype == DType::int32) {  // floats would hide what differs beyond 2^24
+      EXPECT_TRUE(output.bytes == want[i].bytes) << to_string(op) << " " << output.name;
+    }
     const bool discrete = exactness == Exactness::exact || output.dtype == DType::int32;
     const double limit = discrete ? 0
                                   : tolerance(op, dtype, output.dtype, output.values.size(), output.roundings,

@@ -73,6 +73,7 @@ class Lab {
   /// Structures in device memory; scalars are an output too.
   models::StepScalars* scalars(const models::StepScalars& values);
   const models::DecaySegment* segments(const std::vector<models::DecaySegment>& values);
+  const models::ClickTable* click_tables(const std::vector<models::ClickTable>& values);
   /// New contents for a tensor made here.
   void change(const models::Tensor& tensor, const Floats& values);
   Floats read(const models::Tensor& tensor);
@@ -89,6 +90,8 @@ class Lab {
   };
   Item& add(const std::string& name, models::DType dtype, const models::Dims& dims, int roundings);
   Item& find(const models::Tensor& tensor);
+  template <class T>
+  const T* structures(const std::vector<T>& values);
   std::deque<Item> items_;
   std::deque<models::Buffer> left_;
 };

@@ -45,4 +45,28 @@ void ReferenceDevice::do_generate_images(Stream&, const GenerateImages& args) {
   }
 }
 
+void ReferenceDevice::do_generate_clicks(Stream&, const GenerateClicks& args) {
+  const std::int64_t batch = args.dense.dims[0], features = args.dense.dims[1];
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::uint64_t sample = args.first_sample + static_cast<std::uint64_t>(b);
+    const bool click = synthetic::draw_click(args.seed, args.of_label, sample);
+    args.targets.as<std::int32_t>()[b] = click ? 1 : 0;
+    for (std::int64_t k = 0; k < features; ++k) {
+      const PhiloxWords words =
+          random_block(args.seed, random_stream(args.of_dense, sample), static_cast<std::uint64_t>(k) / 4);
+      const std::int64_t pair = k % 4 / 2 * 2;
+      float normals[2];
+      synthetic::box_muller(words.word[pair], words.word[pair + 1], normals[0], normals[1]);
+      args.dense.as<float>()[b * features + k] = normals[k % 2] + (click ? args.mean : -args.mean);
+    }
+  }
+  const std::int64_t slots = args.indices.dims[1], hot = args.indices.dims[2];
+  for (std::int64_t i = 0; i < args.indices.count(); ++i) {
+    const std::uint64_t sample = args.first_of_all + static_cast<std::uint64_t>(i / hot / slots);
+    args.indices.as<std::int32_t>()[i] = synthetic::draw_index(
+        args.tables[i / hot % slots], args.seed, random_stream(args.of_index, sample), static_cast<std::uint32_t>(hot),
+        static_cast<std::uint32_t>(i % hot), synthetic::draw_click(args.seed, args.of_label, sample), args.wrong_below);
+  }
+}
+
 }  // namespace tw::models::reference

@@ -17,12 +17,11 @@
 #include "models/compute/error.hpp"
 #include "models/compute/philox.hpp"
 #include "models/compute/synthetic.hpp"
-#include "models/data/batch_loader.hpp"
 #include "models/data/gaussian.hpp"
 #include "models/data/image_source.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "models/data/token_source.hpp"
-#include "tests/models/support.hpp"
+#include "tests/models/data/host_samples.hpp"
 #include "tests/support/deferred_device.hpp"
 
 namespace tw::test {
@@ -248,24 +247,15 @@ TEST(Synthetic, DevicesMakeTheHostsBits) {
       odd, [](ResnetDescription& sizes) { sizes.image_size = 7; });  // 147 values: the last Philox block is not full
   NetworkDescription large = micro_resnet();
   change_resnet(large, [](ResnetDescription& sizes) { sizes.image_size = 48; });  // more than one piece
-  // Tokens and images: devices make no others (BatchLoader).
-  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(), odd, large}) {
-    for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
-      for (const Split split : {Split::training, Split::held_out}) {
-        constexpr std::int64_t batch = 5;
-        SyntheticData data(network, precision, batch, 7, 3, 1);
-        data.generate(split, 11);
-        DeferredDevice maker(reference_device());
-        maker.makes_samples = true;
-        BatchLoader loader(maker, network, precision, batch, 7, 3);
-        const auto stream = maker.create_stream();
-        for (const std::uint64_t first : {0u, 11u}) loader.load(*stream, split, first);
-        stream->synchronize();
-        EXPECT_EQ(std::memcmp(loader.inputs().data, data.inputs().data, data.inputs().bytes()), 0) << network.name;
-        EXPECT_EQ(std::memcmp(loader.targets().data, data.targets().data, data.targets().bytes()), 0) << network.name;
-      }
-    }
+  DeferredDevice maker(reference_device());
+  maker.makes_samples = true;
+  for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
+    expect_host_samples(maker, Op::generate_tokens, micro_gpt2(), precision, 5);
+    for (const NetworkDescription& network : {micro_resnet(), odd, large})
+      expect_host_samples(maker, Op::generate_images, network, precision, 5);
   }
+  for (const auto& [network, share] : click_cases())
+    expect_host_samples(maker, Op::generate_clicks, network, DType::float32, 5, share);
 }
 
 TEST(Synthetic, TheCosineOfAWaveIsThatOfTheLibrary) {

@@ -11,6 +11,7 @@
 #include "models/catalog/floors.hpp"
 #include "models/catalog/tasks.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/synthetic.hpp"
 #include "models/data/click_source.hpp"
 #include "models/export/step_export.hpp"
 #include "models/families/build_blocks.hpp"
@@ -61,6 +62,36 @@ TEST(ClickSource, RanksFollowThePowerLaw) {
   }
   EXPECT_EQ(source.pairs(2), 1);
   EXPECT_EQ(source.share(2, 0), 1);
+}
+
+// Without a division: of each bijection that a table may have, at its corners.
+TEST(ClickSource, PairsOfRanksAreRemainders) {
+  std::set<std::uint32_t> sizes = {1, 2, 3, 5, 7, 1000, 19942203};
+  for (int bit = 2; bit <= 30; ++bit)
+    for (const std::uint32_t pairs : {(1u << bit) - 1, 1u << bit, (1u << bit) + 1})
+      if (pairs < 1u << 30) sizes.insert(pairs);
+  for (const std::uint32_t pairs : sizes) {
+    ClickTable table;
+    table.pairs = pairs;
+    table.inverse = ~std::uint64_t{0} / pairs;
+    for (const std::uint32_t factor : {1u, pairs / 2 + 1, pairs - pairs / 3, pairs + 1})
+      for (const std::uint32_t offset : {0u, pairs / 2, pairs - 1})
+        for (const std::uint32_t rank : {0u, pairs / 5, pairs / 3, pairs / 2, pairs - 1}) {
+          table.factor = factor, table.offset = offset;
+          ASSERT_EQ(synthetic::pair_of_rank(table, rank), (std::uint64_t{rank} * factor + offset) % pairs)
+              << rank << " · " << factor << " + " << offset << " mod " << pairs;
+        }
+  }
+}
+
+// Which no share of 2^32 is above. Found by trying streams.
+TEST(ClickSource, TheGreatestWordIsOfTheLastOctave) {
+  constexpr std::uint64_t seed = 1, stream = 1205451635;
+  ASSERT_EQ(random_block(seed, stream, 0).word[0], UINT32_MAX);
+  const ClickSource source({64}, 1, 1, seed);
+  const ClickTable table = source.slots(place_tables({64}, 1), 0)[0];
+  const std::int32_t row = synthetic::draw_index(table, seed, stream, 1, 0, true, 0);
+  EXPECT_EQ(row, source.rows_of(0, 31)[0]) << "the one rank of the octave that begins at 31";
 }
 
 TEST(ClickSource, DrawsAsItsSharesSay) {

@@ -47,7 +47,7 @@ class SimtDevice final : public Device {
     return info;
   }
   bool supports(Op op, DType dtype) const override {
-    return op >= Op::embedding_forward && op <= Op::generate_images && is_float(dtype);
+    return op >= Op::embedding_forward && op <= Op::generate_clicks && is_float(dtype);
   }
   bool rounds_ahead() const override { return true; }
   using Device::why_unsupported;

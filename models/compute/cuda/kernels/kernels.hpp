@@ -72,6 +72,7 @@ void sgd(cudaStream_t stream, const Sgd& args);
 void update_loss_scale(cudaStream_t stream, const UpdateLossScale& args);
 void generate_tokens(cudaStream_t stream, const GenerateTokens& args);
 void generate_images(cudaStream_t stream, const GenerateImages& args);
+void generate_clicks(cudaStream_t stream, const GenerateClicks& args);
 
 // ---- parts of plans ----
 /// y[r, c] = bias[c] (+ residual[r, c] where it is given); y may be residual.

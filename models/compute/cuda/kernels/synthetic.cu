@@ -95,6 +95,63 @@ __global__ void images_kernel(Images<T> s) {
   }
 }
 
+/// Of a sample of this rank: its label, and four dense features, those of one Philox block.
+struct ClickFeaturesOp {
+  std::uint64_t seed, of_label, of_dense, first_sample;
+  float mean;
+  unsigned features, blocks;  // of a sample
+  float* dense;
+  std::int32_t* targets;
+  template <int N>
+  __device__ void at(Index i) const {
+    static_assert(N == 1);
+    const Index sample = i / blocks;
+    const auto block = static_cast<unsigned>(i - sample * blocks);
+    const std::uint64_t number = first_sample + static_cast<std::uint64_t>(sample);
+    const bool click = synthetic::draw_click(seed, of_label, number);
+    if (block == 0) targets[sample] = click ? 1 : 0;
+    const PhiloxWords words = random_block(seed, random_stream(of_dense, number), block);
+    Floats<4> values;
+    synthetic::box_muller(words.word[0], words.word[1], values[0], values[1]);
+    synthetic::box_muller(words.word[2], words.word[3], values[2], values[3]);
+    float* out = dense + sample * features + 4 * block;
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k)
+      if (4 * block + k < features) out[k] = values[static_cast<int>(k)] + (click ? mean : -mean);
+  }
+};
+
+/// Neighbouring indices. Which sample they are of, and its label, is only found out again where the next one begins.
+struct ClickIndicesOp {
+  const ClickTable* tables;
+  std::uint64_t seed, of_label, of_index, first_sample;
+  unsigned hot, of_sample, wrong_below;
+  std::int32_t* indices;
+  template <int N>
+  __device__ void at(Index i) const {
+    Index sample = i / of_sample;
+    auto place = static_cast<unsigned>(i - sample * of_sample);
+    std::uint64_t stream = 0;
+    bool click = false;
+    Pack<std::int32_t, N> pack;
+#pragma unroll
+    for (int k = 0; k < N; ++k, ++place) {
+      if (place == of_sample) {
+        ++sample;
+        place = 0;
+      }
+      if (k == 0 || place == 0) {
+        const std::uint64_t number = first_sample + static_cast<std::uint64_t>(sample);
+        stream = random_stream(of_index, number);
+        click = synthetic::draw_click(seed, of_label, number);
+      }
+      const unsigned slot = place / hot;
+      pack.values[k] = synthetic::draw_index(tables[slot], seed, stream, hot, place - slot * hot, click, wrong_below);
+    }
+    store_pack(indices + i, pack);
+  }
+};
+
 }  // namespace
 
 void generate_tokens(cudaStream_t stream, const GenerateTokens& args) {
@@ -133,6 +190,31 @@ void generate_images(cudaStream_t stream, const GenerateImages& args) {
     launch<images_kernel<T>>(static_cast<unsigned>(args.inputs.dims[0] * pieces), image_threads,
                              static_cast<std::size_t>(size) * sizeof(float), stream, s);
   });
+}
+
+void generate_clicks(cudaStream_t stream, const GenerateClicks& args) {
+  const Index features = args.dense.dims[1], blocks = ceil_div(features, 4);
+  const ClickFeaturesOp of_features{args.seed,
+                                    args.of_label,
+                                    args.of_dense,
+                                    args.first_sample,
+                                    args.mean,
+                                    static_cast<unsigned>(features),
+                                    static_cast<unsigned>(blocks),
+                                    args.dense.as<float>(),
+                                    args.targets.as<std::int32_t>()};
+  map<1>(stream, of_features, args.dense.dims[0] * blocks, false);
+  const Index hot = args.indices.dims[2];
+  const ClickIndicesOp of_indices{args.tables,
+                                  args.seed,
+                                  args.of_label,
+                                  args.of_index,
+                                  args.first_of_all,
+                                  static_cast<unsigned>(hot),
+                                  static_cast<unsigned>(args.indices.dims[1] * hot),
+                                  args.wrong_below,
+                                  args.indices.as<std::int32_t>()};
+  map<4>(stream, of_indices, args.indices.count(), aligned<4>({args.indices}));
 }
 
 }  // namespace tw::models::cuda
