@@ -14,6 +14,14 @@ using namespace models;
 
 namespace {
 
+/// A product takes 1 ms and a kernel 0.1 ms, whatever the machine does meanwhile: of equal products the earlier way is
+/// taken.
+void take_equal_times() {
+  simt::gpu().clock_ms = 0;
+  simt::gpu().work_ms = 0.1;
+  blas::state().milliseconds = [](const blas::Call&) { return 0.9; };  // beside the 0.1 of each piece of work
+}
+
 // Bias and GELU: one product, a product with the bias and our GELU, or a plain product and own kernels.
 TEST_F(CudaPlans, BiasAndGeluAreDoneByTheFastestOfThreeWays) {
   constexpr double kernel = 0.1;
@@ -92,6 +100,7 @@ TEST_F(CudaPlans, AProductWithBiasAndOwnGeluGiveTheSame) {
 
 // A library without the epilogue for GELU may have that for the bias, which saves a pass over the result.
 TEST_F(CudaPlans, WithoutTheEpilogueForGeluTheBiasIsOne) {
+  take_equal_times();
   blas::state().refused_epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   const auto plan = device_->plan(LinearShape{16, 16, 32, DType::bf16, Activation::gelu});
   EXPECT_NE(plan->description().find("forward with bias and GELU: a product with bias ("), std::string::npos)
@@ -177,6 +186,7 @@ TEST_F(CudaPlans, HowOftenAResultIsRoundedDependsOnNoTiming) {
 }
 
 TEST_F(CudaPlans, AWayThatAStepRefusesLeavesTheOthers) {
+  take_equal_times();
   const auto plan = device_->plan(LinearShape{16, 16, 32, DType::bf16, Activation::gelu});
   plan->bind(tensor(DType::bf16, {32, 16}));
   plan->refresh(*stream_);
@@ -207,6 +217,7 @@ TEST_F(CudaPlans, AWayThatAStepRefusesLeavesTheOthers) {
 }
 
 TEST_F(CudaPlans, AWayThatIsRefusedWhileItIsTimedLeavesTheOthers) {
+  take_equal_times();
   blas::state().offers = 2;
   blas::state().offers_of[CUBLASLT_EPILOGUE_GELU_AUX_BIAS] = 1;  // one alone is not tried before
   blas::state().failing_offers = all_offers;
