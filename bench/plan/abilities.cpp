@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "models/catalog/fp8.hpp"
 #include "models/catalog/memory.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -87,8 +88,10 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   const bool is_of_cpu = precision == "float32_bf16";  // where its library has it, which only a run can show
   if (device != "reference" && !is_everywhere && is_of_cpu != (device == "cpu"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
-  if (const std::string why = models::why_no_fp8(point.network); precision == "fp8" && !why.empty())
-    return why + ": choose bf16";
+  if (precision == "fp8") {
+    if (device == "cuda") return models::why_no_fp8_batch(point.network, point.micro_batch, point.seq_len);
+    if (const std::string why = models::why_no_fp8(point.network); !why.empty()) return why + ": choose bf16";
+  }
   if ((precision == "bf16" || is_of_cpu) && device == "cpu" && node.cpu_bf16 == false)
     return precision + ": the CPU has neither AVX512-BF16 nor AMX";
   return {};
@@ -225,9 +228,12 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
 std::string advice_on_memory(const Point& point, bool is_found, std::optional<MemoryLimit> limit,
                              bool takes_recompute) {
   constexpr double no_change = 0.99;  // a hundredth less is none
-  const double now = least_bytes(point);
+  const auto bytes = [&](const Point& one) {
+    return limit && limit->rank_bytes ? limit->rank_bytes(one) : least_bytes(one);
+  };
+  const double now = bytes(point);
   const auto helps = [&](const Point& changed) {
-    const double then = least_bytes(changed);
+    const double then = bytes(changed);
     return limit ? then * limit->ranks_per_node <= limit->node_bytes : then < no_change * now;
   };
   std::vector<std::string> ways;

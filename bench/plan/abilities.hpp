@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,10 +46,11 @@ std::string setting_obstacle(const Point& point, const Abilities& node);
 struct MemoryLimit {
   double node_bytes = 0;
   int ranks_per_node = 1;
+  std::function<double(const Point&)> rank_bytes{};  ///< what a point takes; none: the least by arithmetic
 };
 /// What would make the point take less memory: "use a smaller --micro-batch or --recompute or …". `is_found`: nobody
-/// has chosen its micro-batch. With a limit only what makes the least memory fit into it, without one what changes it
-/// at all. `takes_recompute`: whether the command has this option.
+/// has chosen its micro-batch. With a limit only what makes it fit, without one what reduces the least memory at all.
+/// `takes_recompute`: whether the command has this option.
 std::string advice_on_memory(const Point& point, bool is_found = false, std::optional<MemoryLimit> limit = std::nullopt,
                              bool takes_recompute = true);
 /// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the memory of

@@ -99,6 +99,12 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
         fmt::format("{} {} is not divisible by {}", key_ref("global_batch"), *global, count(point.ranks, "rank")),
         fmt::format("choose a multiple of {}", point.ranks), choose_ranks(*global, point.ranks));
   point.accumulate = *global / point.ranks;
+  if (const std::int64_t most = find_axis("accumulate")->type.most; point.accumulate > most)
+    throw bad_value("global_batch", std::to_string(*global),
+                    fmt::format("value too large (maximum {} on {}): with {} auto the search begins at 1 sample, which "
+                                "is accumulated at most {} times: choose a smaller one, more ranks or a number for {}",
+                                most * point.ranks, count(point.ranks, "rank"), key_ref("micro_batch"), most,
+                                key_ref("micro_batch")));
 }
 
 void check_micro_batch(const Point& point, bool is_given) {
@@ -131,6 +137,8 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
     why = fmt::format("value too large (maximum {})", find_axis("micro_batch")->type.most);
     return std::nullopt;
   }
+  why = point.network.shape->why_no_micro_batch(micro_batch, point.seq_len);
+  if (!why.empty()) return std::nullopt;
   if (point.fixed_global && *point.fixed_global % pass != 0) {
     why = fmt::format("{} samples × {} do not divide the global batch {}", micro_batch, count(point.ranks, "rank"),
                       *point.fixed_global);

@@ -10,7 +10,8 @@ namespace tw::bench {
 using Json = nlohmann::json;  // sorted keys: canonical
 
 std::string RunPlan::title() const {
-  return kit ? "kit " + kit->title : suite == "command-line" ? "plan from the command line" : suite;
+  if (kit) return kit->title.empty() ? "kit without a title" : "kit " + kit->title;
+  return suite == "command-line" ? "plan from the command line" : suite;
 }
 
 bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }

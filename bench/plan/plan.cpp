@@ -42,13 +42,19 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
   return *task;
 }
 
-/// Throws UsageError for an error that not even the best classifier has.
+/// Throws UsageError for a target that a guess reaches, and for an error that not even the best classifier has.
 void check_target(const Point& point) {
-  if (point.task->metric != models::TaskDescription::Metric::error) return;
-  if (const double floor = models::exact_floor(point.network, point.seq_len); point.task->target <= floor)
-    throw bad_value(
-        "target", fmt::format("{}", point.task->target),
-        fmt::format("must be above {:.4g}, the error of the best classifier of the task {}", floor, point.task->name));
+  const models::TaskDescription& task = *point.task;
+  const bool is_error = task.metric == models::TaskDescription::Metric::error;
+  const double floor = models::exact_floor(point.network, point.seq_len);
+  const double guess = models::guess(point.network) - (is_error ? 0 : floor);
+  const auto refuse = [&](const std::string& why) {
+    throw bad_value("target", fmt::format("{}", task.target), fmt::format("{} the task {}", why, task.name));
+  };
+  if (task.target >= guess)
+    refuse(fmt::format("must be below {:.4g}, the {} of a guess in", guess, is_error ? "error" : "excess loss"));
+  if (is_error && task.target <= floor)
+    refuse(fmt::format("must be above {:.4g}, the error of the best classifier of", floor));
 }
 
 std::string point_id(const Point& point) {

@@ -88,6 +88,11 @@ int freeze(const FreezeCommand& command) {
         fmt::format("--suite {}: its sizes depend on the class of device, which all offers must share: add "
                     "--device-class gpu or --device-class cpu",
                     command.options.suite));
+  if (request.declared_micro_batch)
+    throw UsageError("options-conflict", "micro_batch",
+                     fmt::format("--micro-batch {}: the kit leaves the size of these points to those who run it, who "
+                                 "then give this option: leave it out",
+                                 *request.declared_micro_batch));
   choose_class(request, "");
   refuse_shares(request);
   refuse_existing(command.out);

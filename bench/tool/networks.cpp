@@ -19,6 +19,7 @@
 #include "models/catalog/described.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/facts.hpp"
+#include "models/catalog/fp8.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/catalog/sequences.hpp"
 #include "models/catalog/tasks.hpp"
@@ -161,6 +162,9 @@ Step step_of(const ModelsOptions& options) {
   if (const std::string why = models::why_no_fp8(network);
       !why.empty() && std::ranges::count(options.precisions, "fp8") > 0)
     throw bad_value("precision", "fp8", fmt::format("{}: {}", network.name, why));
+  if (!options.on.empty() && std::ranges::count(options.precisions, "fp8") > 0)
+    if (const std::string why = models::why_no_fp8_batch(network, micro_batch, seq_len); !why.empty())
+      throw bad_value("precision", "fp8", fmt::format("{}: {}", network.name, why));
   constexpr long long most = 1 << 24;
   for (const auto& [key, value] : {std::pair("micro_batch", micro_batch), std::pair("accumulate", options.accumulate),
                                    std::pair("ranks", options.ranks)})

@@ -70,8 +70,8 @@ double click_error(std::int64_t votes) {
   double error = 0;
   for (std::int64_t votes_for = 0; votes_for <= votes; ++votes_for) {
     const auto k = static_cast<double>(votes_for);
-    const double log_share = std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(1 - q) +
-                             (n - k) * std::log(q);
+    const double log_share =
+        std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(1 - q) + (n - k) * std::log(q);
     error += std::exp(log_share) * 0.5 * std::erfc((m + (2 * k - n) * lambda / (2 * m)) / std::numbers::sqrt2);
   }
   return error;
@@ -139,6 +139,27 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   }
   const auto positions = static_cast<double>(seq_len);
   return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.vocabulary)) / positions;
+}
+
+double guess(const NetworkDescription& network) {
+  const DataDescription data = network.data();
+  switch (data.kind) {
+    case DataKind::tokens:
+      return std::log(static_cast<double>(data.vocabulary));
+    case DataKind::masked_tokens:
+      return std::log(static_cast<double>(data.vocabulary)) + std::numbers::ln2;
+    case DataKind::images:
+      return 1 - 1 / static_cast<double>(data.classes);
+    case DataKind::clicks:
+      return 0.5;
+    case DataKind::series:
+      return 1;
+    case DataKind::segmented_images:
+    case DataKind::restored_images:
+    case DataKind::measured_images:
+      break;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace tw::models

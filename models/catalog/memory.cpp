@@ -1,5 +1,10 @@
 #include "models/catalog/memory.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
+#include "models/catalog/families.hpp"
+
 namespace tw::models {
 namespace {
 
@@ -30,7 +35,47 @@ double input_elements(const std::vector<Product>& products) {
   return all;
 }
 
+std::vector<BlockElements> blocks_of(const NetworkDescription& network, std::int64_t micro_batch,
+                                     std::int64_t seq_len) {
+  for (const auto& [name, family] : families())
+    if (name == network.shape->family()) return family.blocks(network, micro_batch, seq_len);
+  throw std::logic_error("no family is called " + network.shape->family());
+}
+
+/// Bytes of activations where the first `recomputed` layers keep only what they hand on.
+double kept_bytes(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len, int recomputed,
+                  double element, double input_element) {
+  const auto inputs = [&](int layers) {  // of the products up to there
+    return input_elements(network.shape->products(micro_batch, seq_len, layers));
+  };
+  const int count = layer_count(network);
+  const double all = inputs(count);
+  if (recomputed <= 0) return all * input_element;
+  const std::vector<BlockElements> blocks = blocks_of(network, micro_batch, seq_len);
+  double handed_on = 0, largest = 0;  // to the recomputed layers; of the saved tensors that lie in one region
+  for (int i = 0; i <= recomputed; ++i) {
+    const BlockElements& block = blocks.at(static_cast<std::size_t>(i));
+    if (i < recomputed || recomputed == count) handed_on += block.output;
+    largest = std::max(largest, block.saved);
+  }
+  // The next layer has its saved tensors in the same region. Its products are among the rest.
+  const double rest = all - inputs(recomputed), behind = recomputed < count ? all - inputs(recomputed + 1) : 0;
+  return handed_on * element + std::max(rest, behind + largest) * input_element;
+}
+
 }  // namespace
+
+std::vector<BlockElements> equal_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                        std::int64_t seq_len, std::int64_t width) {
+  const auto inputs = [&](int layers) { return input_elements(network.shape->products(micro_batch, seq_len, layers)); };
+  const int count = layer_count(network);
+  const double output = static_cast<double>(micro_batch) * static_cast<double>(seq_len) * static_cast<double>(width);
+  // The products of all layers come with those of the head.
+  const double saved = count > 1 ? inputs(1) - inputs(0) : 0;
+  std::vector<BlockElements> blocks(static_cast<std::size_t>(count) + 1, BlockElements{output, saved});
+  blocks.front().saved = 0;
+  return blocks;
+}
 
 LeastMemory least_memory(const NetworkDescription& network, const std::string& precision, std::int64_t micro_batch,
                          std::int64_t seq_len, int recomputed_layers, int ranks) {
@@ -43,12 +88,10 @@ LeastMemory least_memory(const NetworkDescription& network, const std::string& p
   const Tables tables = network.shape->tables();
   least.parameters += static_cast<double>(tables.elements()) / ranks * float32;
   least.optimizer = parameters * float32 * default_optimizer(network).moments();
-  least.activations = input_elements(products(network, micro_batch, seq_len));
-  if (recomputed_layers > 0)
-    least.activations -= input_elements(network.shape->products(micro_batch, seq_len, recomputed_layers));
-  // Where all layers are recomputed, the head alone is left.
-  if (recomputed_layers > 0 && recomputed_layers >= layer_count(network)) least.activations = 0;
-  least.activations *= precision == "fp8" ? 1 : element;  // of which backward keeps what is rounded to it
+  products(network, micro_batch, seq_len);  // throws
+  // Backward keeps what is rounded to fp8, and the blocks hand on what is stored.
+  least.activations =
+      kept_bytes(network, micro_batch, seq_len, recomputed_layers, element, precision == "fp8" ? 1 : element);
   return least;
 }
 

@@ -57,7 +57,8 @@ std::string cut_word(const std::string& word) {
   if (most < word.size())
     while (most > 0 && (static_cast<unsigned char>(word[most]) & 0xc0) == 0x80) --most;  // not inside a character
   std::string shown;
-  for (const char c : word.substr(0, most)) shown += c == '\x1e' ? std::string("\\x1e") : std::string(1, c);
+  for (const char c : word.substr(0, most))
+    shown += c == '\x1e' ? std::string("\\x1e") : c == '\0' ? std::string("\\x00") : std::string(1, c);
   return most < word.size() ? shown + "…" : shown;
 }
 

@@ -13,7 +13,7 @@ namespace tw::models {
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 /// What a message shows of a word that a person, or a program, wrote: 64 bytes of UTF-8 at most, then "…". The mark of
-/// keys in messages (bench/plan/options/usage_error.cpp) is escaped.
+/// keys in messages (bench/plan/options/usage_error.cpp) and NUL, which would end what(), are escaped.
 std::string cut_word(const std::string& word);
 
 }  // namespace tw::models

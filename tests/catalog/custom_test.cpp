@@ -154,7 +154,7 @@ TEST(LayersFile, LossesFitTheTargets) {
   EXPECT_EQ(fault(series({same, of_positions}), &said), "layers-shape /layers/1/layer");
   EXPECT_NE(said.find("use mean_squared_error"), std::string::npos) << said;
   EXPECT_EQ(fault(series({layer(R"({"layer": "linear", "channels": 4})"), squared}), &said), "layers-shape /layers/1");
-  EXPECT_NE(said.find("the targets are tokens x 3, and it reads tokens x 4"), std::string::npos) << said;
+  EXPECT_NE(said.find("the targets are positions x 3, and it reads positions x 4"), std::string::npos) << said;
   EXPECT_EQ(fault(series({layer(R"({"layer": "embedding", "channels": 4})"), squared})), "layers-shape /layers/0");
   EXPECT_EQ(fault(series({layer(R"({"layer": "rms_norm"})"), squared})), "layers-value /layers") << "no product";
   EXPECT_EQ(fault(series({same}), &said), "layers-loss /layers/0");
@@ -241,6 +241,9 @@ TEST(LayersFile, CountsParametersAndFlops) {
   // 2 a multiply-add; the first layer has no input gradient.
   EXPECT_EQ(model_flops_per_sample(network, 0), 2.0 * 2 * 36 * 4 * 3 * 9 + 3.0 * 2 * 144 * 10 + 3.0 * 2 * 10 * 4);
   EXPECT_GT(least_memory(network, "float32", 4, 0, 0).activations, 0);
+  // Nor has it one where a view of the input is in front of it.
+  const NetworkDescription perceptron = read(images({flatten, {{"layer", "linear"}, {"channels", 10}}, loss}));
+  EXPECT_EQ(model_flops_per_sample(perceptron, 0), 2.0 * 2 * 192 * 10 + 3.0 * 2 * 10 * 4);
   // What a transposed convolution computes is a convolution of its output.
   Json up = images({convolution,
                     layer(R"({"layer": "transposed_convolution", "channels": 2, "kernel": 2, "stride": 2})"),
@@ -303,6 +306,26 @@ TEST(LayersFile, BatchNormOfSequencesNeedsTwoTokens) {
   EXPECT_NE(network.shape->why_no_micro_batch(1, 1).find("'norm'"), std::string::npos);
   EXPECT_EQ(network.shape->why_no_micro_batch(2, 1), "");
   EXPECT_EQ(network.shape->why_no_micro_batch(1, 2), "");
+}
+
+TEST(LayersFile, AMicroBatchWhoseBytesNobodyCanCountIsRefused) {
+  const NetworkDescription network = read(images({layer(R"({"layer": "upsample", "factor": 64})"),
+                                                  layer(R"({"layer": "upsample", "factor": 64})"),
+                                                  layer(R"({"layer": "upsample", "factor": 4})"),
+                                                  layer(R"({"layer": "convolution", "channels": 1, "kernel": 1})"),
+                                                  {{"layer", "global_average_pool"}},
+                                                  loss}));
+  EXPECT_EQ(network.shape->why_no_micro_batch(1, 0), "");
+  EXPECT_EQ(network.shape->why_no_micro_batch(1 << 18, 0), "");
+  EXPECT_NE(network.shape->why_no_micro_batch(1 << 24, 0).find("2^56"), std::string::npos);
+}
+
+TEST(LayersFile, AFaultIsShownBehindANul) {
+  std::string said;
+  Json file = images({flatten, loss});
+  file["name"] = std::string("t\0x", 3);
+  EXPECT_EQ(fault(file, &said), "layers-name /name");
+  EXPECT_TRUE(said.starts_with("/name: 't\\x00x': ")) << said;
 }
 
 TEST(LayersFile, NeedsAFile) {

@@ -136,6 +136,8 @@ std::string read_config_text(const std::string& path) {
   Json json = Json::parse(text, nullptr, true, true);
   const auto layers = json.is_object() ? json.find("layers_file") : json.end();
   if (layers == json.end() || !layers->is_string()) return text;
+  if (layers->get_ref<const std::string&>().empty())
+    fail(path, "/layers_file: is empty: name a file of layers, or leave it out", "bad-value");
   *layers = Json::parse(read_layers_file(layers->get<std::string>(), path));
   return json.dump();
 }

@@ -8,6 +8,7 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
+#include "models/catalog/fp8.hpp"
 #include "models/catalog/table_placement.hpp"
 #include "results/record/text.hpp"
 
@@ -101,6 +102,9 @@ std::string why_unsupported(const Point& point, const models::Device& device) {
   if (const std::string why = models::why_no_fp8(point.network);
       models::math(precision) == models::Math::fp8 && !why.empty())
     return why + ": choose bf16";
+  if (models::math(precision) == models::Math::fp8 && device.info().kind == models::DeviceKind::cuda)
+    if (std::string why = models::why_no_fp8_batch(point.network, point.micro_batch, point.seq_len); !why.empty())
+      return why;
   using Kind = models::Product::Kind;
   for (const auto& [product, op] : {std::pair(Kind::linear, models::Op::linear_forward),
                                     std::pair(Kind::convolution, models::Op::convolution_forward)})
@@ -131,14 +135,20 @@ RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models:
 std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device) {
   if (job.rank() >= point.ranks) return {};  // it sleeps
   const models::DeviceInfo info = device.info();
-  const models::TrainerConfig config = trainer_config(point, plan, job.rank());
-  const models::MemoryPlan memory = models::plan_memory(config, info.threads);
-  const std::string why = info.kind == models::DeviceKind::cuda
-                              ? why_no_device_memory(info, bytes_anywhere(memory))
-                              : why_no_host_memory(job, mean_bytes(memory, config), point.ranks);
+  const bool is_gpu = info.kind == models::DeviceKind::cuda;
+  const auto bytes = [&](const Point& one) {
+    const models::TrainerConfig config = trainer_config(one, plan, job.rank());
+    const models::MemoryPlan memory = models::plan_memory(config, info.threads);
+    return is_gpu ? bytes_anywhere(memory) : mean_bytes(memory, config);
+  };
+  const std::string why =
+      is_gpu ? why_no_device_memory(info, bytes(point)) : why_no_host_memory(job, bytes(point), point.ranks);
   if (why.empty()) return {};
+  const MemoryLimit limit{static_cast<double>(is_gpu ? info.memory_bytes : memory_available_bytes().value_or(0)),
+                          is_gpu ? 1 : std::min(job.local_size(), point.ranks),
+                          [&](const Point& one) { return static_cast<double>(bytes(one)); }};
   return fmt::format("{} {}: {}", point.id, why,
-                     advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch));
+                     advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch, limit));
 }
 
 std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device) {

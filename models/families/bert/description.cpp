@@ -101,10 +101,16 @@ class BertShape final : public ShapeOf<BertDescription> {
 
 std::shared_ptr<const NetworkShape> shape(const BertDescription& sizes) { return std::make_shared<BertShape>(sizes); }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t seq_len) {
+  return equal_blocks(network, micro_batch, seq_len, network.as<BertDescription>().width);
+}
+
 Family describe() {
   // Sizes: Devlin et al., §3, as released (uncased). {layers, width, heads, hidden, vocabulary, max_seq}, default
   // micro-batch, default sequence
   Family family;
+  family.blocks = elements_of_blocks;
   family.networks = {{"bert-tiny", shape({2, 128, 4, 512, 128, 128}), 8, 128},
                      {"bert-base", shape({12, 768, 12, 3072, 30522, 512}), 1, 512},
                      {"bert-large", shape({24, 1024, 16, 4096, 30522, 512}), 1, 512}};

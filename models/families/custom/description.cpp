@@ -1,6 +1,7 @@
 #include "models/families/custom/description.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "models/catalog/families.hpp"
@@ -67,8 +68,15 @@ class CustomShape final : public ShapeOf<CustomDescription> {
   }
   std::vector<Fact> sizes() const override { return {{"layers_json", d.json}}; }
   std::vector<Fact> constants() const override { return {{"batch_norm_momentum", norm_momentum}, {"gelu", "erf"}}; }
-  /// Batch norm needs two values of each channel.
+  /// Batch norm needs two values of each channel. Bytes are counted in 64 bits: 4 of each element, and a step holds
+  /// other tensors beside the outputs.
   std::string why_no_micro_batch(std::int64_t micro_batch, std::int64_t seq_len) const override {
+    const double most_elements = std::ldexp(1.0, 56);
+    double elements = 0;
+    for (const Operation& o : d.operations)
+      elements += static_cast<double>(o.out.positions(seq_len)) * static_cast<double>(o.out.channels);
+    if (elements * static_cast<double>(micro_batch) > most_elements)
+      return "the outputs of all layers together have more than 2^56 elements: choose a smaller micro-batch";
     const auto has_one = [seq_len](const Operation& o) {
       return o.kind == Kind::batch_norm && o.out.positions(seq_len) == 1;
     };
@@ -89,7 +97,7 @@ class CustomShape final : public ShapeOf<CustomDescription> {
     if (o.inputs.empty()) return;
     const Extent& in = d.in(o);
     Product p;
-    p.backward_input = o.inputs.front() != network_input;
+    p.backward_input = d.owner(o.inputs.front()) != network_input;
     switch (o.kind) {
       case Kind::linear:
       case Kind::loss:
@@ -130,7 +138,7 @@ class CustomShape final : public ShapeOf<CustomDescription> {
 std::string Extent::str() const {
   const std::string last = std::to_string(channels);
   if (kind == Kind::vector) return last;
-  if (kind == Kind::sequence) return "tokens x " + last;
+  if (kind == Kind::sequence) return "positions x " + last;
   return std::to_string(height) + " x " + std::to_string(width) + " x " + last;
 }
 
@@ -182,6 +190,29 @@ static NetworkDescription of_layers(const std::string& json) {
   return {"custom-" + description.name, shape(description), description.micro_batch, description.seq_len};
 }
 
-Family describe() { return {.of_layers = of_layers}; }
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t seq_len) {
+  const auto& d = network.as<CustomDescription>();
+  std::vector<BlockElements> blocks;
+  int first = 0;
+  for (const int end : pieces(d)) {
+    BlockElements block;
+    for (int i = first; i < end; ++i) {
+      const Operation& o = d.operations[static_cast<std::size_t>(i)];
+      const double elements = static_cast<double>(micro_batch) * static_cast<double>(o.out.positions(seq_len)) *
+                              static_cast<double>(o.out.channels);
+      if (i + 1 == end)
+        block.output = elements;
+      else if (!o.is_view())
+        block.saved += elements;
+    }
+    blocks.push_back(block);
+    first = end;
+  }
+  blocks.pop_back();  // the head
+  return blocks;
+}
+
+Family describe() { return {.of_layers = of_layers, .blocks = elements_of_blocks}; }
 
 }  // namespace tw::models::family::custom

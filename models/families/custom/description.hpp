@@ -17,7 +17,7 @@ struct Extent {
   std::int64_t channels = 0;
   /// Places with channels of their own. A sequence has as many as the run's samples have tokens.
   std::int64_t positions(std::int64_t seq_len) const { return kind == Kind::sequence ? seq_len : height * width; }
-  /// "16 x 16 x 64", "tokens x 64", "64"
+  /// "16 x 16 x 64", "positions x 64", "64"
   std::string str() const;
   bool operator==(const Extent&) const = default;
 };
@@ -77,6 +77,12 @@ struct CustomDescription {
 
   const Extent& extent(int place) const {
     return place == network_input ? input : operations[static_cast<std::size_t>(place)].out;
+  }
+  /// The operation, or the input, whose memory a place shows: a view is of what it reads.
+  int owner(int place) const {
+    while (place != network_input && operations[static_cast<std::size_t>(place)].is_view())
+      place = operations[static_cast<std::size_t>(place)].inputs.front();
+    return place;
   }
   const Extent& in(const Operation& operation) const { return extent(operation.inputs.front()); }
   std::int64_t head_dim(const Operation& attention) const { return attention.out.channels / attention.heads; }

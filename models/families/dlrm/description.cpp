@@ -120,6 +120,17 @@ class DlrmShape final : public ShapeOf<DlrmDescription> {
 
 std::shared_ptr<const NetworkShape> shape(const DlrmDescription& sizes) { return std::make_shared<DlrmShape>(sizes); }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t) {
+  const auto& d = network.as<DlrmDescription>();
+  std::vector<BlockElements> blocks;
+  const auto add = [&](std::int64_t width) { blocks.push_back({static_cast<double>(micro_batch * width), 0}); };
+  for (const int width : d.bottom) add(width);
+  add(d.interactions());
+  for (const int width : d.top) add(width);
+  return blocks;
+}
+
 Family describe() {
   DlrmDescription tiny;
   tiny.bottom = {64, 16};
@@ -127,6 +138,7 @@ Family describe() {
   tiny.table_rows = {2000, 600, 250, 80, 31, 12, 5, 3};
   tiny.hot = 2;
   Family family;
+  family.blocks = elements_of_blocks;
   family.networks = {{"dlrm-tiny", shape(tiny), 128, 0}, {"dlrm", shape({}), 2048, 0}};
   // Clicks whose best classifier has an error of 0.0745 (models/data/click_source.hpp). A classifier below 0.10 uses
   // the dense features (0.1132 without them) and the indices of more than five of the eight tables (0.1091 with

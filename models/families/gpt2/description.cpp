@@ -83,8 +83,14 @@ class Gpt2Shape final : public ShapeOf<Gpt2Description> {
 
 std::shared_ptr<const NetworkShape> shape(const Gpt2Description& sizes) { return std::make_shared<Gpt2Shape>(sizes); }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t seq_len) {
+  return equal_blocks(network, micro_batch, seq_len, network.as<Gpt2Description>().width);
+}
+
 Family describe() {
   Family family;
+  family.blocks = elements_of_blocks;
   // Sizes: Radford et al. 2019, table 2, as released (width 1024, 1280, 1600).
   // {layers, width, heads, vocabulary, max_seq}, default micro-batch, default sequence
   family.networks = {{"gpt2-tiny", shape({2, 128, 4, 128, 128}), 8, 128},

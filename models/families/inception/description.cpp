@@ -183,6 +183,24 @@ std::shared_ptr<const NetworkShape> shape(const InceptionDescription& sizes) {
   return std::make_shared<InceptionShape>(sizes);
 }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t) {
+  const Layout all = layout(network.as<InceptionDescription>());
+  const auto elements = [micro_batch](std::int64_t size, std::int64_t channels) {
+    return static_cast<double>(micro_batch) * static_cast<double>(size * size * channels);
+  };
+  const auto saved = [&](const std::vector<Unit>& units) {  // of the batch norms: what the convolutions make
+    double sum = 0;
+    for (const Unit& unit : units) sum += elements(unit.out_size(), unit.out_channels);
+    return sum;
+  };
+  const Module& first = all.modules.front();
+  std::vector<BlockElements> blocks = {{elements(first.size, first.in_channels), saved(all.stem)}};
+  for (const Module& module : all.modules)
+    blocks.push_back({elements(module.out_size, module.out_channels), saved(module.units)});
+  return blocks;
+}
+
 Family describe() {
   // One module of each kind, an eighth of the channels; no reduction in the stem, so that small images leave the
   // modules maps of 17, 8 and 3 pixels.
@@ -196,6 +214,7 @@ Family describe() {
                                      .auxiliary_kernel = 2,
                                      .classes = 10};
   Family family;
+  family.blocks = elements_of_blocks;
   family.networks = {{"inception-tiny", shape(tiny), 16, 0}, {"inception-v3", shape({}), 8, 0}};
   // The gratings, batch, rate and target of resnet-tiny's task (models/data/image_source.hpp), here on images of 23
   // pixels. 23 is a prime, so that each class shows each of 23 phases in equally many pixels: a model that sees pixels

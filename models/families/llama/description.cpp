@@ -108,8 +108,14 @@ std::vector<double> rotary_frequencies(const LlamaDescription& sizes) {
   return frequencies;
 }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t seq_len) {
+  return equal_blocks(network, micro_batch, seq_len, network.as<LlamaDescription>().width);
+}
+
 Family describe() {
   Family family;
+  family.blocks = elements_of_blocks;
   // Sizes: the released configurations of Llama 3.1 and 3.2; the tiny network has a rule for frequencies that acts
   // within its short sequences, and a head of its own.
   const LlamaDescription tiny{.layers = 2,

@@ -8,6 +8,8 @@
 namespace tw::models::family::resnet {
 namespace {
 
+std::int64_t pooled(std::int64_t extent) { return (extent + 2 * pool_padding - pool_kernel) / pool_stride + 1; }
+
 class ResnetShape final : public ShapeOf<ResnetDescription> {
  public:
   using ShapeOf::ShapeOf;
@@ -135,9 +137,6 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
   bool has_relu() const override { return true; }
 
  private:
-  static std::int64_t pooled(std::int64_t extent) {
-    return (extent + 2 * pool_padding - pool_kernel) / pool_stride + 1;
-  }
   int bottlenecks() const { return std::accumulate(d.blocks.begin(), d.blocks.end(), 0); }
 };
 
@@ -145,6 +144,27 @@ class ResnetShape final : public ShapeOf<ResnetDescription> {
 
 std::shared_ptr<const NetworkShape> shape(const ResnetDescription& sizes) {
   return std::make_shared<ResnetShape>(sizes);
+}
+
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t) {
+  const auto& d = network.as<ResnetDescription>();
+  const auto elements = [micro_batch](std::int64_t extent, std::int64_t channels) {
+    return static_cast<double>(micro_batch) * static_cast<double>(extent * extent * channels);
+  };
+  std::vector<BlockElements> blocks;
+  const std::int64_t convolved = (d.image_size + 2 * (d.stem_kernel / 2) - d.stem_kernel) / d.stem_stride + 1;
+  std::int64_t extent = d.stem_pool ? pooled(convolved) : convolved, width = d.stem_width;
+  blocks.push_back({elements(extent, width), elements(convolved, width)});
+  for (std::size_t stage = 0; stage < d.blocks.size(); ++stage, width *= 2)
+    for (int block = 0; block < d.blocks[stage]; ++block) {
+      const std::int64_t before = extent;
+      if (stage > 0 && block == 0) extent = (extent - 1) / 2 + 1;
+      const double out = elements(extent, expansion * width);
+      // The batch norms keep what the three convolutions make.
+      blocks.push_back({out, elements(before, width) + elements(extent, width) + out});
+    }
+  return blocks;
 }
 
 Family describe() {
@@ -157,6 +177,7 @@ Family describe() {
                                   .image_size = 16,
                                   .classes = 10};
   Family family;
+  family.blocks = elements_of_blocks;
   family.networks = {{"resnet-tiny", shape(tiny), 16, 0}, {"resnet-50", shape({}), 8, 0}};
   // Classes in noise, a tenth of the training labels random, held-out labels right (models/data/image_source.hpp): the
   // best error is 0, and untrained weights have 0.9. A fifth of the network's own rate, at which most of the time is

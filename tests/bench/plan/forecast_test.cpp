@@ -422,36 +422,6 @@ TEST(Abilities, ActivationsCountAsWell) {
   EXPECT_EQ(advice_on_memory(point_of("float32", 64, "none"), true).find("--micro-batch"), std::string::npos);
 }
 
-TEST(Abilities, AdviceOnMemoryNamesOnlyWhatReducesIt) {
-  const auto point_of = [](const char* model, int ranks) {
-    Request request;
-    request.axes.emplace_back().model = {model};
-    return make_plan(request, ranks, "cpu").points.front();
-  };
-  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  const std::string tables = advice_on_memory(point_of("dlrm", 1));
-  EXPECT_TRUE(has(tables, "use --table-rows-at-most N with N below 39979771 ")) << tables;
-  EXPECT_FALSE(has(tables, "--micro-batch") || has(tables, "--recompute") || has(tables, "--layers")) << tables;
-  // 23.2 GiB of weights a rank, and activations.
-  const Point large = point_of("gpt2-1558m", 2);
-  const double gib = 1024.0 * 1024 * 1024;
-  const std::string shared = advice_on_memory(large, false, MemoryLimit{40 * gib, 2});
-  EXPECT_TRUE(has(shared, "fewer ranks per node or --layers N with N up to ")) << shared;
-  EXPECT_FALSE(has(shared, "--micro-batch") || has(shared, "--recompute")) << shared;
-  EXPECT_FALSE(has(advice_on_memory(large, false, MemoryLimit{20 * gib, 1}), "fewer ranks"));
-  EXPECT_EQ(advice_on_memory(large, false, MemoryLimit{0.1 * gib, 1}), "use a smaller network");
-  // The N that is named fits, one more does not.
-  const std::string up_to = "--layers N with N up to ";
-  const int layers = std::stoi(shared.substr(shared.find(up_to) + up_to.size()));
-  for (const int more : {0, 1}) {
-    Point cut = large;
-    cut.network = models::cut_layers(cut.network, layers + more);
-    const double bytes =
-        models::least_memory(cut.network, cut.precision, cut.micro_batch, cut.seq_len, 0, cut.ranks).total();
-    EXPECT_EQ(2 * bytes <= 40 * gib, more == 0) << layers;
-  }
-}
-
 TEST(Forecast, TheMemoryOfARankIsShownWithItsNode) {
   const RunPlan plan = plan_of_suite("quick");
   Forecast made = forecast(plan, 1, anywhere, nobody_knows, [](const Point& point) {

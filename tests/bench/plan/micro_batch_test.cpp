@@ -78,6 +78,10 @@ TEST(AutoMicroBatch, IsRefusedWhereItSaysNothing) {
        "[options-conflict] --micro-batch auto");
   says(refusal({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "7"}, 2), "[batch-not-divisible]");
   says(refusal({"--model", "gpt2-tiny", "--micro-batch", "auto,auto"}), "lists auto twice");
+  const std::vector<std::string> large = {"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "131072"};
+  says(refusal(large, 1),
+       "[bad-value] --global-batch 131072: value too large (maximum 65536 on 1 rank): with --micro-batch auto ");
+  EXPECT_EQ(plan_of(large, 2).points.size(), 1u);
   says(refusal({"--model", "gpt2-tiny", "--micro-batch", "0"}), "value too small (minimum 1)");
   says(refusal({"--config", "plan.json"}, 1, R"({"model": "gpt2-tiny", "micro_batch": 0})"), "/micro_batch 0");
   says(refusal({"--config", "plan.json"}, 1, R"({"model": "gpt2-tiny", "micro_batch": "most"})"), "/micro_batch");
@@ -101,6 +105,8 @@ TEST(AutoMicroBatch, AKitLeavesTheSizeToWhoRunsIt) {
   const std::string closed = kit_json({"", "", ""}, read_config("p", R"({"model": "gpt2-tiny", "global_batch": 64})"),
                                       {"trainwatt", "0.1.0", "0123456789ab"});
   says(refusal({"--config", "kit.json", "--micro-batch", "4"}, 2, closed), "[frozen-plan]");
+  EXPECT_EQ(found.title(), "kit Tender 7");
+  EXPECT_EQ(plan_of({"--config", "kit.json"}, 2, closed).title(), "kit without a title");
 }
 
 TEST(AutoMicroBatch, TheForecastOfAnOpenSizeIsALowerBound) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/plan/reference_steps.hpp"
+#include "models/catalog/floors.hpp"
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
@@ -207,6 +208,26 @@ TEST(PlanToTarget, AnErrorThatNobodyCanHaveIsRefused) {
       << text;
   EXPECT_EQ(plan_of({"--model", "dlrm-tiny", "--target", "0.08"}).points[0].task->target, 0.08);
   EXPECT_EQ(plan_of({"--model", "resnet-tiny", "--target", "0.001"}).points[0].task->target, 0.001);
+}
+
+TEST(PlanToTarget, ATargetThatAGuessReachesIsRefused) {
+  const auto says = [](const char* model, const char* target, const char* what) {
+    const std::string text = refusal({"--model", model, "--target", target});
+    EXPECT_NE(text.find(std::string("[bad-value] --target ") + target + ": must be below " + what), std::string::npos)
+        << text;
+  };
+  says("dlrm-tiny", "1", "0.5, the error of a guess in the task clicks");
+  says("dlrm-tiny", "0.5", "0.5, ");
+  says("resnet-tiny", "0.9", "0.9, the error of a guess in the task gratings");  // of ten classes
+  says("bert-tiny", "5", "");
+  says("gpt2-tiny", "3.7", "3.634, the excess loss of a guess in the task markov");  // ln 128 less the floor of 1.2184
+  EXPECT_EQ(plan_of({"--model", "dlrm-tiny", "--target", "0.49"}).points[0].task->target, 0.49);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--target", "2.5"}).points[0].task->target, 2.5);
+  for (const TaskDescription& task : tasks()) {
+    const NetworkDescription network = find_network(task.model);
+    const double floor = task.metric == TaskDescription::Metric::error ? 0 : exact_floor(network, task.seq_len);
+    EXPECT_LT(4 * task.target, guess(network) - floor) << task.name;
+  }
 }
 
 TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulations) {

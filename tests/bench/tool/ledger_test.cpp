@@ -51,6 +51,8 @@ TEST(Ledger, OfAStepOnADevice) {
   }
   for (const char* part : {"- round", "- gelu", "- softmax"}) EXPECT_NE(text.out.find(part), std::string::npos) << part;
   expect_refused(run({"models", "resnet-50", "--on", "h200", "--precision", "fp8"}), "error[bad-value]: --precision");
+  expect_refused(run({"models", "dlrm-tiny", "--on", "h200", "--precision", "fp8", "--micro-batch", "7"}),
+                 "error[bad-value]: --precision fp8: dlrm-tiny: fp8 needs rows and features that are multiples of 16");
   expect_refused(
       run({"models", "gpt2-tiny", "--on", "h200", "--precision", "float32_bf16"}),
       "error[bad-value]: --precision float32_bf16: the list has no float32_bf16 peak for NVIDIA H200: choose "

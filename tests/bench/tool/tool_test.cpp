@@ -335,6 +335,8 @@ TEST(Tool, AKitNamesTheClassOfDeviceThatItsSizesAreFor) {
   const std::string kit = testing::TempDir() + "trainwatt-class-kit.json";
   std::remove(kit.c_str());
   expect_refused(run({"freeze", "--suite", "standard", "-o", kit}), "error[option-needs]: ");
+  expect_refused(run({"freeze", "--suite", "standard", "--device-class", "gpu", "--micro-batch", "16", "-o", kit}),
+                 "error[options-conflict]: --micro-batch 16: the kit leaves the size");
   EXPECT_FALSE(std::filesystem::exists(kit));
   const Outcome frozen = run({"freeze", "--suite", "standard", "--device-class", "gpu", "-o", kit});
   EXPECT_EQ(frozen.code, 0) << frozen.err;

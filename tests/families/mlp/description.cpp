@@ -56,8 +56,16 @@ class MlpShape final : public ShapeOf<MlpDescription> {
 
 std::shared_ptr<const NetworkShape> shape(const MlpDescription& sizes) { return std::make_shared<MlpShape>(sizes); }
 
+static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
+                                                     std::int64_t) {
+  const auto& d = network.as<MlpDescription>();
+  const auto output = static_cast<double>(micro_batch * d.width);
+  return std::vector<BlockElements>(static_cast<std::size_t>(d.layers) + 1, BlockElements{output, 0});
+}
+
 Family describe() {
   Family family;
+  family.blocks = elements_of_blocks;
   family.networks = {{"mlp-tiny", shape({.layers = 2}), 8, 0}};
   family.tasks = {{.name = "blobs", .model = "mlp-tiny", .global_batch = 8, .metric = TaskDescription::Metric::error}};
   return family;

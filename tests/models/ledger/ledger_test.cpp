@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/catalog/described.hpp"
 #include "models/families/gpt2/description.hpp"
 #include "models/ledger/traffic.hpp"
 
@@ -36,6 +37,19 @@ TEST(Ledger, FlopsAreTheModels) {
           model_flops_per_sample(network, network.default_seq_len) * 2 * static_cast<double>(accumulate);
       EXPECT_NEAR(flops / model, 1, 1e-9) << network.name << " x " << accumulate;
     }
+}
+
+// A view of the input is no layer: the one behind it has no input gradient.
+TEST(Ledger, FlopsAreTheModelsWhereAViewComesFirst) {
+  const NetworkDescription network = described_network(
+      "custom", R"({"name": "mlp", "input": {"kind": "images", "size": 8, "channels": 3, "classes": 4}, "layers": [
+        {"layer": "flatten"}, {"layer": "linear", "channels": 32}, {"layer": "activation", "function": "relu"},
+        {"layer": "linear", "channels": 16}, {"layer": "loss", "per": "sample"}]})");
+  const auto rows = ledger({network, Precision::float32, 2, 0, 1});
+  double flops = 0;
+  for (const LedgerRow& row : rows) flops += row.flops;
+  EXPECT_NEAR(flops / (2 * model_flops_per_sample(network, 0)), 1, 1e-9);
+  EXPECT_EQ(total(rows, {Op::linear_backward_input}).calls, 1) << "of the second layer alone";
 }
 
 TEST(Ledger, TheOptimizerPassesOnceOverItsState) {
@@ -80,8 +94,8 @@ TEST(Ledger, PlannedShapesAreThoseOfTheBlocks) {
   EXPECT_FALSE(planned_shapes({find_network("resnet-tiny"), Precision::tf32, 2, 0, 1}).convolution.empty());
 }
 
-// The bottlenecks add two gradients in 16 places. A batch norm takes over each of these sums but the first, which follows
-// the max pool; and no batch norm without a residual reads what its ReLU wrote.
+// The bottlenecks add two gradients in 16 places. A batch norm takes over each of these sums but the first, which
+// follows the max pool; and no batch norm without a residual reads what its ReLU wrote.
 TEST(Ledger, BatchNormsOfAResidualNetworkTakeItsSumsAndMasksWithThem) {
   const auto rows = ledger({find_network("resnet-50"), Precision::bf16, 2, 0, 1});
   const double element = 2 * 2;  // bytes in two images
@@ -119,7 +133,7 @@ TEST(Ledger, NormsAndGeluWriteWhatFp8Takes) {
                residuals = 2 * 2 * rows * c;
   // And attention's in bf16, and what GELU takes.
   EXPECT_EQ(linear.read, layers * (weights + biases + inputs + residuals + 2 * rows * c + 2 * 4 * rows * c));
-  const double results = 2 * (3 + 1 + 4 + 1) * rows * c;                                    // the third before GELU
+  const double results = 2 * (3 + 1 + 4 + 1) * rows * c;  // the third before GELU
   EXPECT_EQ(linear.written, layers * (results + 2 * rows * c + scale + 2 * 4 * rows * c + scale));
 }
 

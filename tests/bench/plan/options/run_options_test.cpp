@@ -207,6 +207,19 @@ TEST(LayersFile, AConfigMayNameItByItsPath) {
   std::filesystem::remove(path);
 }
 
+TEST(LayersFile, AnEmptyPathIsNone) {
+  const std::string config = testing::TempDir() + "tw-layers-empty.json";
+  std::ofstream(config) << R"({"model": "custom", "layers_file": ""})";
+  std::string said = "read";
+  try {
+    read_config_text(config);
+  } catch (const UsageError& error) {
+    said = error.what();
+  }
+  EXPECT_EQ(said, "[bad-value] " + config + ": /layers_file: is empty: name a file of layers, or leave it out");
+  std::filesystem::remove(config);
+}
+
 TEST(LayersFile, FaultsNameTheFile) {
   const std::filesystem::path folder = testing::TempDir();
   const std::string file = (folder / "tw-layers-wrong.json").string(), config = (folder / "tw-layers-of.json").string();
