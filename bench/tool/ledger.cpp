@@ -134,14 +134,14 @@ struct Measured {
 };
 
 /// The operators in a step of the report's point with a profile of this very step. Throws UsageError.
-Measured measured(const LedgerRequest& request, const std::string& precision, const results::VendorPeak& device) {
-  const LoadedReport loaded = load_report(request.against);
-  for (const results::DeviceEntry& entry : loaded.report.context.devices)
+Measured measured(const LedgerRequest& request, const results::Report& report, const std::string& precision,
+                  const results::VendorPeak& device) {
+  for (const results::DeviceEntry& entry : report.context.devices)
     if (entry.name != device.device)
       throw UsageError("bad-value", fmt::format("--against {}: was measured on {}, not on {}", request.against,
                                                 entry.name, device.device));
   std::vector<std::string> others;
-  for (const results::Record& record : loaded.report.records) {
+  for (const results::Record& record : report.records) {
     const results::Workload& w = record.workload;
     const bool is_it = w.model == request.network.name && w.precision == precision &&
                        w.micro_batch == request.micro_batch && w.accumulate == request.accumulate &&
@@ -174,7 +174,9 @@ struct Ledger {
   double flops = 0, bytes = 0, least_s = 0, samples = 0, memory_bytes = 0;
 };
 
-Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name, const results::VendorPeak& device) {
+/// `against`: null, or the report to compare with.
+Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name, const results::VendorPeak& device,
+                 const results::Report* against) {
   const models::Precision precision = *models::parse_precision(precision_name);
   Ledger ledger{.precision = precision_name, .rates = rates_of(device, precision_name)};
   try {
@@ -188,7 +190,7 @@ Ledger ledger_of(const LedgerRequest& request, const std::string& precision_name
     throw UsageError("bad-value", error.what());
   }
   ledger.samples = static_cast<double>(request.micro_batch) * static_cast<double>(request.accumulate);
-  if (!request.against.empty()) ledger.measured = measured(request, precision_name, device);
+  if (against != nullptr) ledger.measured = measured(request, *against, precision_name, device);
   const std::map<std::string, double>& seconds = ledger.measured.seconds;
   for (const models::LedgerRow& row : ledger.rows) {
     const Time time = ledger.times.emplace_back(time_of(row, precision, ledger.rates));
@@ -241,6 +243,14 @@ Json json_of(const LedgerRequest& request, const results::VendorPeak& device, co
                       {"limit", ledger.times[i].limit()}});
   }
   return json;
+}
+
+/// The operators whose measured time is below the least.
+std::vector<std::string> faster_than_least(const Ledger& ledger) {
+  std::vector<std::string> names;
+  for (const OperatorRow& row : ledger.operators)
+    if (row.measured_s && *row.measured_s < row.least_s) names.push_back(row.name);
+  return names;
 }
 
 Point point_of(const LedgerRequest& request, const std::string& precision) {
@@ -317,6 +327,13 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
                        : "measured: the operator's share of a profiled step, whose operators ran one by one, "
                          "x the mean step time of the trials (an older report, without op_seconds)",
                    width, 2));
+  if (const std::vector<std::string> fast = faster_than_least(ledger); !fast.empty())
+    fmt::print("  {}\n",
+               results::text::wrap(
+                   "faster than the least time: " + results::text::join(fast, ", ") +
+                       ". That is possible while an operator's data stay in caches, or the clock is above that "
+                       "of the vendor's peak; otherwise the report or its device is wrong.",
+                   width, 2));
 }
 
 }  // namespace
@@ -325,8 +342,12 @@ void print(const LedgerRequest& request, const results::VendorPeak& device, cons
 void print_ledger(const LedgerRequest& request) {
 #if TW_HAVE_LEDGER
   const results::VendorPeak& device = *results::find_vendor_peak(device_named(request.device));
+  std::optional<LoadedReport> against;
+  if (!request.against.empty()) against = load_report(request.against);
   std::vector<Ledger> ledgers;
-  for (const std::string& precision : request.precisions) ledgers.push_back(ledger_of(request, precision, device));
+  for (const std::string& precision : request.precisions)
+    ledgers.push_back(ledger_of(request, precision, device, against ? &against->report : nullptr));
+  if (against) say_findings(request.against, against->validation);
   if (request.json) {
     Json all = Json::array();
     for (const Ledger& ledger : ledgers) all.push_back(json_of(request, device, ledger));

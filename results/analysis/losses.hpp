@@ -32,8 +32,8 @@ double loss_tolerance(const Workload& workload, std::int64_t step);
 /// The pair that is furthest apart, as a multiple of its tolerance, of the first ten steps of the warm-up and the first
 /// ten that both have timed, where both train the same: workload, seed, precision, global batch, and micro-batch where
 /// samples are normalised over it; nullopt if they do not, or if they share no step among the first 200 (images: the
-/// first 3). A pair with a loss that is not finite is further apart than any other. Runs to a target have seeds of their
-/// own.
+/// first 3). A pair with a loss that is not finite is further apart than any other. Runs to a target have seeds of
+/// their own.
 std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b);
 /// Whether these losses are further apart than their tolerance.
 bool losses_differ(const LossPair& pair);

@@ -7,16 +7,12 @@
 #include <set>
 #include <utility>
 
-
 namespace tw::results {
 namespace {
 
 constexpr std::string_view mig_prefix = "MIG-";
 
 bool is_gpu(const DeviceEntry& device) { return device.known_kind() == DeviceKind::cuda; }
-bool is_mig(const DeviceEntry& device) {
-  return device.uuid.starts_with(mig_prefix) || device.name.find(" MIG ") != std::string::npos;
-}
 
 /// The devices of the point's ranks, each once, in the order of the ranks.
 std::vector<const DeviceEntry*> devices_of(const Record& record, std::span<const DeviceEntry> devices) {
@@ -121,6 +117,10 @@ constexpr VendorPeak all_peaks[] = {
 };
 
 }  // namespace
+
+bool is_mig(const DeviceEntry& device) {
+  return device.uuid.starts_with(mig_prefix) || device.name.find(" MIG ") != std::string::npos;
+}
 
 DeviceFigures device_figures(const Record& record, std::span<const Trial* const> trials,
                              std::span<const DeviceEntry> devices) {

@@ -25,6 +25,9 @@ void set_device_figures(Record& record, DeviceFigures figures);
 /// mfu = flops_per_s / peak_flops_per_s, or null with the reason; an existing reason is kept.
 void set_mfu(Summary& summary);
 
+/// A part of a GPU, which has neither its peak nor its memory.
+bool is_mig(const DeviceEntry& device);
+
 struct VendorPeak {
   std::string_view device;                          ///< as its driver reports it: "NVIDIA H100 80GB HBM3"
   double float32 = 0, tf32 = 0, half = 0, fp8 = 0;  ///< TFLOP/s without sparsity; 0: none

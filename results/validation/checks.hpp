@@ -65,8 +65,8 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
 void check_meters(const Report& report, Findings& found);
 /// checks_energy.cpp: joules that the idle power and the parts of a node bear out, in windows that are the trials' own.
 void check_energy(const Report& report, Findings& found);
-/// checks_devices.cpp: peaks, MFU and use of GPUs that the launch's devices and the list of vendor peaks bear out.
-/// `is_newer`: of the report's schema, which may know more devices.
+/// checks_devices.cpp: memory, peaks, MFU and use of GPUs that the launch's devices and the list of vendor peaks bear
+/// out. `is_newer`: of the report's schema, which may know more devices.
 void check_devices(const Report& report, bool is_newer, Findings& found);
 /// checks_power.cpp: joules that agree with the power series of the same window.
 void check_power(const Report& report, Findings& found);

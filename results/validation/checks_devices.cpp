@@ -1,4 +1,4 @@
-// What a report says of its devices' peaks and use, from the devices, the series and the list of vendor peaks.
+// What a report says of its devices' memory, peaks and use, from the devices, the series and the list of vendor peaks.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "results/analysis/trials.hpp"
 #include "results/devices/device_figures.hpp"
 #include "results/record/text.hpp"
+#include "results/record/version.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw::results {
@@ -78,10 +79,34 @@ void check_gpu(const Summary& s, const DeviceFigures& figures, const std::string
                  computed.reason.empty() ? "is given although nothing is absent" : "is empty: " + computed.reason);
 }
 
+/// A GPU of the list has the memory that the list states: another's name would give it another peak. The driver and
+/// error correction take some percent of it, and a process may be given a part only, but nothing adds to it.
+void check_memory(const DeviceEntry& device, const std::string& at, bool is_own, Findings& found) {
+  constexpr double slack = 0.1, gib = 1 << 30;
+  if (device.known_kind() != DeviceKind::cuda || is_mig(device)) return;
+  const VendorPeak* const row = find_vendor_peak(device.name);
+  if (row == nullptr) return;
+  if (!device.memory_bytes) {
+    if (is_own) found.broken("device_memory", at, "is missing: the program that the report names always writes it");
+    return;
+  }
+  const double own = row->memory_gb * gib, share = static_cast<double>(*device.memory_bytes) / own;
+  const std::string what =
+      "is " + text::bytes(share * own) + ", and " + device.name + " has " + text::bytes(own) + " by the list";
+  if (share > 1 + slack)
+    found.broken("device_memory", at, what);
+  else if (share < 1 - slack)
+    found.note("device_memory", at, what + ": it is another device, or the process may not use all of it");
+}
+
 }  // namespace
 
 void check_devices(const Report& report, bool is_newer, Findings& found) {
-  for (const RecordedLaunch& launch : launches_of(report))
+  for (const RecordedLaunch& launch : launches_of(report)) {
+    const bool is_own = is_this_program(*launch.program);
+    const std::vector<DeviceEntry>& devices = launch.context->devices;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      check_memory(devices[i], launch.where + "/devices/" + std::to_string(i) + "/memory_bytes", is_own, found);
     for (const std::size_t place : launch.records) {
       const Record& record = report.records[place];
       if (is_command(record)) continue;
@@ -92,6 +117,7 @@ void check_devices(const Report& report, bool is_newer, Findings& found) {
         check_reason(record, figures, launch.context->devices, at, found);
       check_gpu(record.summary, figures, at, found);
     }
+  }
 }
 
 }  // namespace tw::results

@@ -13,6 +13,16 @@
 #include "results/record/text.hpp"
 
 namespace tw::bench {
+namespace {
+
+/// Throws models::LayersFault.
+models::NetworkDescription described_by(const std::string& model, const std::string& layers) {
+  models::NetworkDescription network = models::described_network(model, layers);
+  network.name += "-" + results::sha256_hex(layers).substr(0, 12);
+  return network;
+}
+
+}  // namespace
 
 std::string read_layers_file(const std::string& path, const std::string& config) {
   const std::string option = config.empty() ? "--layers-file" : config + ": /layers_file";
@@ -42,9 +52,7 @@ models::NetworkDescription network_of_layers(const std::string& model, const std
         "option-needs", "model",
         fmt::format("{} {} needs {}: add the file with its layers", key_ref("model"), model, key_ref("layers_file")));
   try {
-    models::NetworkDescription network = models::described_network(model, layers);
-    network.name += "-" + results::sha256_hex(layers).substr(0, 12);
-    return network;
+    return described_by(model, layers);
   } catch (const models::LayersFault& fault) {
     throw UsageError(fault.code(), "layers_file",
                      fmt::format("{}: {}", key_ref("layers_file"), results::text::printable(fault.what())));
@@ -62,9 +70,10 @@ models::NetworkDescription recorded_network(const std::string& name, const std::
     if (!name.starts_with(model + "-")) continue;
     models::NetworkDescription network;
     try {
-      network = network_of_layers(model, layers);
-    } catch (const UsageError& error) {
-      throw std::invalid_argument(error.what());
+      network = described_by(model, layers);
+    } catch (const models::LayersFault& fault) {
+      throw std::invalid_argument("the plan's layers_file describes no network: " +
+                                  results::text::printable(fault.what()));
     }
     if (network.name == name) return network;
     throw std::invalid_argument("the plan's layers_file describes \"" + network.name + "\"");

@@ -7,29 +7,22 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <stdexcept>
 
-#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/inputs/archive.hpp"
+#include "bench/tool/inputs/recorded_networks.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "bench/tool/inputs/suite_points.hpp"
-#include "models/catalog/description.hpp"
-#include "models/catalog/floors.hpp"
-#include "models/catalog/sequences.hpp"
-#include "models/catalog/tasks.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/known_texts.hpp"
 #include "results/record/repeat_program.hpp"
 #include "results/record/text.hpp"
-#include "results/record/version.hpp"
 
 namespace tw::bench::tool {
 namespace {
@@ -71,120 +64,6 @@ void say_first(const std::string& path, const std::vector<std::string>& lines, b
   say_on_stderr(warning_line("trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text)));
 }
 
-using BrokenAt = std::function<void(const std::string& where, const std::string& what)>;
-
-/// A task is marked that nobody had trained: whoever takes the mark away claims that its target was reached before.
-void check_extrapolation(const results::Record& record, const BrokenAt& broken) {
-  const results::Workload& w = record.workload;
-  if (!record.target || w.layers) return;
-  const std::optional<models::TaskDescription> task = models::task_of(w.model);
-  if (!task || task->name != record.target->task || task->extrapolated_from.empty()) return;
-  if (const std::string its = record.target->extrapolated_from.value_or(""); its != task->extrapolated_from)
-    broken("/target/extrapolated_from",
-           fmt::format("is {}, the task {} of this version is extrapolated from {}",
-                       its.empty() ? "null" : "\"" + its + "\"", task->name, task->extrapolated_from));
-}
-
-/// No rank holds its weights in less memory than their numbers take, 2 bytes at least each; of tables, which ranks
-/// share, the largest rank plans the mean share of float32 at least.
-void check_memory(const results::Record& record, const models::NetworkDescription& network, const BrokenAt& broken) {
-  const results::Summary& s = record.summary;
-  const results::Workload& w = record.workload;
-  if (!has_run(record)) return;
-  const double weights = 2 * static_cast<double>(models::count_dense_parameters(network)),
-               tables = 4 * static_cast<double>(network.shape->tables().elements()) / std::max(1, w.ranks);
-  const auto check = [&](const char* key, std::uint64_t bytes, double least) {
-    if (bytes > 0 && static_cast<double>(bytes) < least)
-      broken(std::string("/summary/") + key,
-             fmt::format("is {}, and the weights of {} alone take {:.0f}", bytes, w.model, least));
-  };
-  check("planned_bytes_per_rank", s.planned_bytes_per_rank, weights + tables);
-  if (w.known_device() != results::DeviceKind::cuda)  // whose weights are not in the host's memory
-    check("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank, weights);
-}
-
-/// Nothing is computed again, or what the execution says: hardware FLOPs follow from it and the network. Where it is
-/// missing, all layers are the most.
-void check_hardware_flops(const results::Record& record, const models::NetworkDescription& network,
-                          const BrokenAt& broken) {
-  const std::optional<double>& stated = record.summary.hardware_flops_per_sample;
-  const std::optional<results::Execution>& execution = record.execution;
-  const std::int64_t seq_len = record.workload.seq_len.value_or(0);
-  const int all = models::layer_count(network);
-  // Older reports do not say how many layers, which then were all.
-  const int layers =
-      !execution ? all : std::clamp(execution->recomputed_layers.value_or(execution->recompute ? all : 0), 0, all);
-  const double own =
-      models::model_flops_per_sample(network, seq_len) + models::recomputed_flops_per_sample(network, seq_len, layers);
-  const bool is_same = stated && std::abs(*stated - own) <= 1e-9 * own, is_less = stated && *stated < own;
-  const bool is_right = !execution ? !stated || is_same || is_less : layers > 0 ? is_same : !stated || is_same;
-  if (!is_right)
-    broken("/summary/hardware_flops_per_sample",
-           fmt::format("is {}, {} with {} recomputed has {}", stated ? fmt::format("{}", *stated) : "null",
-                       record.workload.model, results::text::count(layers, "layer"), own));
-}
-
-/// What the networks of this version say about a record's parameters, memory and FLOPs. `is_own`: the report names the
-/// program that checks it.
-void check_network(const results::Record& record, const std::string& layers, const std::string& at, bool is_own,
-                   results::Validation& found) {
-  const results::Workload& w = record.workload;
-  if (w.known_device() == results::DeviceKind::command) return;  // not one of ours
-  models::NetworkDescription network;
-  try {
-    network = is_name_of_layers(w.model) ? recorded_network(w.model, layers) : models::find_network(w.model);
-  } catch (const std::invalid_argument& error) {
-    if (is_name_of_layers(w.model)) {
-      found.violations.push_back({"network_differs", at + "/workload/model", error.what()});
-      return;
-    }
-    found.warnings.push_back(
-        {"network_unknown", at + "/workload/model",
-         "\"" + w.model + "\" is not a network of this version: its parameters and FLOPs were not checked"});
-    return;
-  }
-  const auto broken = [&](const std::string& where, const std::string& what) {
-    found.violations.push_back({"network_differs", at + where, what});
-  };
-  try {
-    if (w.layers) network = models::cut_layers(network, *w.layers);
-  } catch (const std::invalid_argument& error) {
-    return broken("/workload/layers", error.what());
-  }
-  try {
-    if (w.table_rows_at_most) network = models::limit_table_rows(network, *w.table_rows_at_most);
-  } catch (const std::invalid_argument& error) {
-    return broken("/workload/table_rows_at_most", error.what());
-  }
-  if (const std::string kind = models::to_string(network.data().kind); w.data && *w.data != kind)
-    broken("/workload/data", fmt::format("is \"{}\", {} has {}", *w.data, w.model, kind));
-  if (network.has_sequence() != w.seq_len.has_value() ||
-      (w.seq_len && !models::why_no_seq_len(network, *w.seq_len).empty()))
-    return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
-  if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
-    broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
-  if (record.target)
-    if (const double floor = models::exact_floor(network, w.seq_len.value_or(0));
-        !(std::abs(record.target->floor - floor) <= 1e-9))  // NaN: it has no target
-      broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
-  check_extrapolation(record, broken);
-  check_memory(record, network, broken);
-  const results::Summary& s = record.summary;
-  if (s.flops_rule.empty()) return;
-  if (!results::rule_of_flops.is(s.flops_rule)) {
-    if (is_own) return broken("/summary/flops_rule", "is not the rule of the program that the report names");
-    found.warnings.push_back(
-        {"flops_rule_unknown", at + "/summary/flops_rule",
-         "is not the rule of this version; the FLOPs were not checked, and no figure of them is shown"});
-    return;
-  }
-  const double flops = models::model_flops_per_sample(network, w.seq_len.value_or(0));
-  if (std::abs(s.model_flops_per_sample - flops) > 1e-9 * flops)
-    broken("/summary/model_flops_per_sample",
-           fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
-  check_hardware_flops(record, network, broken);
-}
-
 /// Rates by a counting rule that this version does not know can be any: no command shows them or claims anything.
 void leave_out_flops(results::Record& record) {
   results::Summary& s = record.summary;
@@ -194,21 +73,6 @@ void leave_out_flops(results::Record& record) {
   s.of_ceiling_reason = s.mfu_reason = reason;
   s.model_flops_per_sample = 0, s.hardware_flops_per_sample.reset();
   for (auto& [scope, rate] : s.flops_per_w) rate.reset();
-}
-
-/// The file of layers in a plan; empty without one.
-std::string layers_of(const std::string& canonical_json) {
-  if (!results::json_fault(canonical_json).empty()) return {};
-  const auto plan = nlohmann::json::parse(canonical_json);
-  const auto layers = plan.is_object() ? plan.find("layers_file") : plan.end();
-  return layers != plan.end() && layers->is_object() ? layers->dump() : "";
-}
-
-void check_networks(const results::Report& report, results::Validation& found) {
-  const std::string layers = layers_of(report.plan.canonical_json);
-  const bool is_own = results::is_this_program(report.program);
-  for (std::size_t i = 0; i < report.records.size(); ++i)
-    check_network(report.records[i], layers, "/records/" + std::to_string(i), is_own, found);
 }
 
 /// Reads what `read` reads of a text that has been validated.

@@ -11,11 +11,11 @@ LEDGER_SECONDS = 30
 
 
 def least_times(output):
-    """The ledger in what `trainwatt models --json` printed, which may have warnings before it."""
-    at = output.find("{")
+    """The ledger in what `trainwatt models --json` printed, which may have warnings before it, with braces in their text."""
+    at = 0 if output.startswith("{") else output.find("\n{") + 1
     try:
-        return json.loads(output[at:])["ledgers"][0] if at >= 0 else None
-    except (ValueError, LookupError):
+        return json.loads(output[at:])["ledgers"][0]
+    except (ValueError, LookupError, TypeError):
         return None
 
 

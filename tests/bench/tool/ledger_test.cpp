@@ -86,9 +86,8 @@ TEST(Ledger, SaysWhatTheDeviceCannotDoAndWhatHelps) {
 }
 
 TEST(Ledger, AgainstAReport) {
-  const std::vector<std::string> step = {"models",       "gpt2-tiny", "--on",          "h200",
-                                         "--precision",  "bf16",      "--micro-batch", "8",
-                                         "--accumulate", "4",         "--json",        "--against"};
+  std::vector<std::string> step = {"models",        "gpt2-tiny", "--on",         "h200", "--precision", "bf16",
+                                   "--micro-batch", "8",         "--accumulate", "4",    "--json",      "--against"};
   const auto against = [&](const std::string& path) {
     std::vector<std::string> words = step;
     words.push_back(path);
@@ -120,6 +119,18 @@ TEST(Ledger, AgainstAReport) {
       EXPECT_EQ(row.at("measured_s"), 0.0625);
     }
   }
+  EXPECT_EQ(direct.err.find("op_share"), std::string::npos) << direct.err;
+  // Whatever `validate` finds in the report is said here, too; and where it is faster than the device.
+  step.erase(std::ranges::find(step, "--json"));
+  const std::string faster = "faster than the least time: adamw. ";
+  EXPECT_EQ(flat(against(file_with(report.dump(), "-ledger")).out).find(faster), std::string::npos);
+  summary["op_seconds"] = nlohmann::json::object({{"adamw", 1e-12}});
+  summary.at("op_share") = nlohmann::json::object({{"adamw", 1.5}});
+  const Outcome doubtful = against(file_with(report.dump(), "-ledger"));
+  EXPECT_EQ(doubtful.code, 0) << doubtful.err;
+  EXPECT_NE(flat(doubtful.out).find(faster), std::string::npos) << doubtful.out;
+  EXPECT_NE(doubtful.err.find("warning[report-faulty]: "), std::string::npos) << doubtful.err;
+  EXPECT_NE(doubtful.err.find("/records/0/summary/op_share"), std::string::npos) << doubtful.err;
   report.at("records").at(0).at("summary").at("op_share") = nlohmann::json::object();
   expect_refused(against(file_with(report.dump(), "-ledger")), "error[no-match]: --against");
 }

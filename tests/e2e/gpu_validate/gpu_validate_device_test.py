@@ -138,6 +138,15 @@ class Devices(Script):
         with unittest.mock.patch.object(sys.modules["validation.profile"], "LEDGER_SECONDS", 0.3):
             self.assertEqual(validation.profile_of(point), "the ledger took longer than 0.3 s")
 
+    def test_warnings_before_a_ledger_may_have_braces(self):
+        load()
+        least_times = sys.modules["validation.profile"].least_times
+        warning = 'trainwatt: warning[report-note]: report.json: /plan: is {"a":1}\n'
+        self.assertEqual(least_times('{"ledgers": ["a"]}'), "a")
+        self.assertEqual(least_times(warning + '{\n  "ledgers": ["a"]\n}\n'), "a")
+        for none in (warning, "", "1", "[1]"):
+            self.assertIsNone(least_times(none))
+
     def test_two_ranks_are_not_asked_of_a_gpu_that_takes_one_process(self):
         module = load()
         self.program(self.build / "bin" / "trainwatt-train", "exit 1")

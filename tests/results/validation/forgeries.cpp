@@ -326,6 +326,11 @@ void the_same_rank_twice(Report& report) { report.context.devices[1].rank = 0; }
 void another_device(Report& report) {
   for (DeviceEntry& device : report.context.devices) device.kind = device.kind == "cpu" ? "cuda" : "cpu";
 }
+/// Of a third of its peak: MFU would be three times as much.
+void an_h200_as_an_a100(Report& report) {
+  for (DeviceEntry& device : report.context.devices)
+    device.kind = "cuda", device.name = "NVIDIA A100-SXM4-40GB", device.memory_bytes = std::uint64_t{140} << 30;
+}
 /// A second point that trains the same, on as many ranks, in another split; `change` is of its trials.
 template <class Change>
 void train_again(Report& report, Change change) {
@@ -555,6 +560,7 @@ const std::vector<Forgery>& forgeries() {
       {"one_device", "rank_devices", one_device},
       {"the_same_rank_twice", "rank_devices", the_same_rank_twice},
       {"another_device", "rank_devices", another_device},
+      {"an_h200_as_an_a100", "device_memory", an_h200_as_an_a100},
       {"other_losses_of_the_same", "losses_differ", other_losses_of_the_same},
       {"another_second_loss", "losses_differ", another_second_loss},
       {"accepted_by_no_device", "setting_differs", accepted_by_no_device},

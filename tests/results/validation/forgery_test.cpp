@@ -379,6 +379,29 @@ TEST(Forgery, AGpuOfARankIsAmongTheMeters) {
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
 }
 
+/// A driver shows somewhat less than the list, and a process may be given a part; more is another device.
+TEST(Forgery, AGpuHasTheMemoryOfItsName) {
+  const auto found = [](double gib, const std::string& name, const std::string& uuid, bool is_own) {
+    Report report = sample_energy_report();
+    if (is_own) report = of_this_build(report);
+    DeviceEntry& device = report.context.devices[0];
+    device.kind = "cuda", device.name = name, device.uuid = uuid;
+    if (gib > 0) device.memory_bytes = static_cast<std::uint64_t>(gib * (1 << 30));
+    const Validation all = validate_report(to_json(report));
+    return std::pair(has(all.violations, "device_memory"), has(all.warnings, "device_memory"));
+  };
+  const std::pair good(false, false), fault(true, false), note(false, true);
+  EXPECT_EQ(found(140, "NVIDIA H200", "GPU-1", false), good);
+  EXPECT_EQ(found(44.5, "NVIDIA L40S", "GPU-1", false), good);
+  EXPECT_EQ(found(141, "NVIDIA A100-SXM4-40GB", "GPU-1", false), fault);
+  EXPECT_EQ(found(46, "NVIDIA A100-SXM4-40GB", "GPU-1", false), fault);
+  EXPECT_EQ(found(40, "NVIDIA H200", "GPU-1", false), note);
+  EXPECT_EQ(found(18, "NVIDIA H200", "MIG-1", false), good) << "an instance";
+  EXPECT_EQ(found(141, "NVIDIA H200 NVL", "GPU-1", false), good) << "not in the list";
+  EXPECT_EQ(found(0, "NVIDIA H200", "GPU-1", false), good) << "a report from before it was recorded";
+  EXPECT_EQ(found(0, "NVIDIA H200", "GPU-1", true), knows_itself() ? fault : good);
+}
+
 /// Whoever takes such a flag out gains nothing.
 TEST(Forgery, FlagsThatTheContextImpliesComeBack) {
   const auto left_out = [](void (*change)(Context&)) {
