@@ -13,7 +13,6 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/plan/shares.hpp"
-#include "models/catalog/memory.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/devices/device_figures.hpp"
 
