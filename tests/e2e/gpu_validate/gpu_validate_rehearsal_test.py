@@ -93,7 +93,7 @@ class Rehearsal(Script):
             self.skipTest("CUDA is not built")
         folder, packed = self.out.parent, self.out.parent / "pack.tar.xz"
         done = subprocess.run([sys.executable, str(SCRIPT), "--pack", str(packed), "--build", str(support.BIN.parent)], capture_output=True,
-                              text=True, timeout=support.HANG, check=False)
+                              text=True, timeout=3 * support.HANG, check=False)  # it compresses the programs of the tests
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(packed.stat().st_size, 60 * 2**20)
         with tarfile.open(packed) as archive:
