@@ -39,10 +39,10 @@ class Findings {
 /// Of times that are rounded when written and taken by separate clock reads.
 inline constexpr double time_slack = 1.001;
 
-/// The search times the fastest of at least three steps of the chosen size, and the trials take the same steps: what
-/// differs is that the mean is slower than the fastest, by what disturbs a machine and by the warm-up of its clocks.
-/// These stay within a factor of 2, which is what a turbo clock and its base clock, or one busy neighbour of two, are
-/// apart. No such cause makes a machine 10 times as fast or as slow: then one of the two was not measured. A set point
+/// The search counts by the fastest of at least three steps of the chosen size, and is compared with the fastest step
+/// of the trials: what other programs take from a starved machine's mean does not count. What disturbs all steps and
+/// the warm-up of clocks stay within a factor of 2, which is what a turbo clock and its base clock, or one busy
+/// neighbour of two, are apart. No such cause makes a machine 10 times as fast or as slow: then one of the two was not measured. A set point
 /// of a clock or a limit may slow the trials alone, since the size is searched once as the machine was found; only the
 /// fault is then kept: no device lets its clock be set to a tenth.
 inline constexpr double noted_search_factor = 2, most_search_factor = 10;

@@ -25,9 +25,7 @@ SearchGoal goal_of(const Json& search) {
   return goal;
 }
 
-bool was_measured(const Record& record) {
-  return is_valid(record) || record.verdict.status == Status::invalid;
-}
+bool was_measured(const Record& record) { return is_valid(record) || record.verdict.status == Status::invalid; }
 
 void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at,
                           Findings& found) {
@@ -99,16 +97,18 @@ Launches launches_with_words(const Report& report) {
 void check_search_speed(const Record& record, const std::string& at, Findings& found) {
   const std::vector<MicroBatchTrial>& trials = record.micro_batch_search->trials;
   const auto chosen = std::ranges::find(trials, record.micro_batch_search->chosen, &MicroBatchTrial::micro_batch);
-  const std::optional<Estimate>& measured = record.summary.samples_per_s;
-  if (chosen == trials.end() || !chosen->samples_per_s || !measured || !(measured->value > 0)) return;
+  const std::optional<double>& fastest = record.summary.step_time_min_s;
+  if (chosen == trials.end() || !chosen->samples_per_s || !fastest || !(*fastest > 0)) return;
   const double searched = *chosen->samples_per_s,
-               ratio = std::max(searched / measured->value, measured->value / searched);
+               measured = static_cast<double>(record.workload.global_batch) / *fastest,
+               ratio = std::max(searched / measured, measured / searched);
   bool is_set = false;
   for (const auto& [name, setting] : record.setting) is_set = is_set || setting.requested;
   const std::string place =
                         at + "/micro_batch_search/trials/" + std::to_string(chosen - trials.begin()) + "/samples_per_s",
-                    what = "is " + text::si(searched, "samples/s") + " at the chosen size, and the trials measured " +
-                           text::si(measured->value, "samples/s");
+                    what = "is " + text::si(searched, "samples/s") +
+                           " at the chosen size, and the fastest step of the trials gives " +
+                           text::si(measured, "samples/s");
   if (!(ratio <= most_search_factor))
     found.broken("search_speed_differs", place, what);
   else if (ratio > noted_search_factor && !is_set)
@@ -144,9 +144,9 @@ void check_batch(const Record& record, const std::string& at, const Json& point,
     found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
                  "has no trials, and is not \"" + declared_by_option.text() + "\"");
   else if (trials.empty() && !declares(launches, search->chosen))
-    found.broken("micro_batch_differs", at + "/micro_batch_search/stopped_by",
-                 "states that the size was declared, and no launch was given --micro-batch " +
-                     std::to_string(search->chosen));
+    found.broken(
+        "micro_batch_differs", at + "/micro_batch_search/stopped_by",
+        "states that the size was declared, and no launch was given --micro-batch " + std::to_string(search->chosen));
   if (!trials.empty() && chosen_micro_batch(trials) != search->chosen)
     found.broken("micro_batch_differs", at + "/micro_batch_search/chosen", "is not what the trials of the search give");
   if (trials.empty()) return;

@@ -115,7 +115,7 @@ TEST(Models, AdviceOnMemoryHelps) {
   EXPECT_NE(tables.find("use --table-rows-at-most N with N up to "), std::string::npos) << tables;
   for (const char* none : {"--micro-batch", "--recompute", "--layers"})
     EXPECT_EQ(tables.find(none), std::string::npos) << tables;
-  const std::string activations = advice({"--model", "gpt2-124m", "--micro-batch", "1024"});
+  const std::string activations = advice({"--model", "gpt2-124m", "--micro-batch", "512"});
   for (const char* way : {"a smaller --micro-batch", "--recompute"})
     EXPECT_NE(activations.find(way), std::string::npos) << activations;
   std::remove(probe.c_str());

@@ -17,6 +17,7 @@
 #include "results/record/text.hpp"
 #include "results/terminal/tables.hpp"
 #include "results/validation/validate.hpp"
+#include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
@@ -276,6 +277,7 @@ TEST(GpuUse, IsInEveryView) {
 
 TEST(DeviceChecks, AGoodReportIsGoodAndReadBack) {
   const Report report = gpu_report();
+  expect_golden("good_gpu.json", to_json(report));
   const Validation found = validate_report(to_json(report));
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
   EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>());

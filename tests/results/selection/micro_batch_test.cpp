@@ -113,7 +113,7 @@ TEST(MicroBatchSearch, AnotherSizeThanItsTrialsGiveIsFound) {
   EXPECT_EQ(codes_of(planned), Codes{"plan_differs"});
 }
 
-/// 40 samples/s at the chosen size, and 41.9 in the trials: the same steps.
+/// 40 samples/s at the chosen size, and 44.7 in the fastest step of the trials.
 TEST(MicroBatchSearch, ASpeedFarFromTheMeasuredOneIsFound) {
   using Codes = std::vector<std::string>;
   const auto found = [](double factor, bool is_set = false) {
@@ -129,14 +129,24 @@ TEST(MicroBatchSearch, ASpeedFarFromTheMeasuredOneIsFound) {
     return codes;
   };
   const std::string place = "search_speed_differs /records/0/micro_batch_search/trials/3/samples_per_s";
-  for (const double good : {1.0, 2.0, 0.55}) EXPECT_EQ(found(good), (std::pair<Codes, Codes>())) << good;
-  for (const double far : {2.2, 10.0, 0.5, 0.12}) {
+  for (const double good : {1.0, 2.0, 0.6}) EXPECT_EQ(found(good), (std::pair<Codes, Codes>())) << good;
+  for (const double far : {2.4, 10.0, 0.5, 0.12}) {
     EXPECT_EQ(found(far), std::pair(Codes{}, Codes{"search_speed_far"})) << far;
     EXPECT_EQ(found(far, true), (std::pair<Codes, Codes>())) << "a set point slows the trials alone";
   }
-  for (const double forged : {11.0, 1e6, 0.1, 1e-6})
+  for (const double forged : {12.0, 1e6, 0.1, 1e-6})
     for (const bool is_set : {false, true})
       EXPECT_EQ(found(forged, is_set), std::pair(Codes{place}, Codes{})) << forged;
+}
+
+/// A mean of few steps of a starved machine says little: the fastest step counts.
+TEST(MicroBatchSearch, SlowStepsOfTheTrialsAreNoFault) {
+  Report report = automatic_report();
+  for (Trial& trial : report.records[0].trials)
+    for (std::size_t i = 1; i < trial.step_time_s.size(); ++i) trial.step_time_s[i] *= 50;
+  summarise(report);
+  for (const Fault& fault : validate_report(to_json(report)).violations)
+    EXPECT_FALSE(fault.code.starts_with("search_speed")) << fault.where;
 }
 
 TEST(MicroBatchSearch, ASizeThatNoLaunchDeclaresIsFound) {
