@@ -43,8 +43,8 @@ inline constexpr double time_slack = 1.001;
 /// of the trials: what other programs take from the mean of a starved machine does not count. What disturbs all steps
 /// and the warm-up of clocks stay within a factor of 2, which is what a turbo clock and its base clock, or one busy
 /// neighbour of two, are apart. No such cause makes a machine 10 times as fast or as slow: then one of the two was not
-/// measured. A set point of a clock or a limit may slow the trials alone, since the size is searched once as the machine
-/// was found; only the fault is then kept: no device lets its clock be set to a tenth.
+/// measured. A set point of a clock or a limit may slow the trials alone, since the size is searched once as the
+/// machine was found; only the fault is then kept: no device lets its clock be set to a tenth.
 inline constexpr double noted_search_factor = 2, most_search_factor = 10;
 
 /// "/records/3", "/records/3/trials/1".
