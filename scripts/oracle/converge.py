@@ -93,7 +93,7 @@ def functions(family, shape_json, metric):
     o = rule.OPTIMIZER
 
     def objective(weights, group):
-        return FAMILIES[family].loss(weights, dict(group, buffers=Unread(), relu={}), shape, Float32())
+        return FAMILIES[family].loss(weights, dict(group, buffers=Unread(), relu={}, pools={}), shape, Float32())
 
     def mean_loss(weights, groups):  # of all micro-batches of a step
         return jax.vmap(lambda w, group: objective(w, group)[0], (None, 0))(weights, groups).mean()

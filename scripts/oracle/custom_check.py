@@ -2,8 +2,8 @@
 """Compares exported float32 steps of networks that a file describes (--model custom) with PyTorch: custom_check.py FOLDER...
 
 The network is built again from the file of layers in step.json, by PyTorch's operators in float64, and its loss and gradients are
-computed from the exported weights and batch. The derivative of a ReLU at a unit near zero is that of the exported side, as in
-torch_check.py. Prints a line "PASS …" or "FAIL …" for each folder.
+computed from the exported weights and batch. The derivative of a ReLU at a unit near zero is that of the exported side, that
+of a max pool goes to the exported element, as in torch_check.py. Prints a line "PASS …" or "FAIL …" for each folder.
 Exit code 0: loss within 1e-5 and each gradient within 1e-4, 1: not, 77: NumPy or PyTorch is not installed."""
 
 import json
@@ -21,6 +21,7 @@ except ImportError as error:
 import compare
 import exported
 import steps
+import torch_pools
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
 
@@ -48,6 +49,16 @@ class Network:
         self.strays += int((passes != (x > 0)).sum())
         followed = torch.where(passes, x, 0.0)
         return followed + (F.relu(x) - followed).detach()
+
+    def max_pool(self, x, layer, name):
+        """Likewise, with the exported element of each window."""
+        sizes = layer["kernel"], layer.get("stride"), layer.get("padding", 0)
+        places = next((value for key, value in self.sides.items() if key.split("/")[-1] == f"argmax.{name}"), None)
+        if places is None:
+            return F.max_pool2d(x, *sizes)
+        y, (strays, _) = torch_pools.follow(x, places, *sizes)
+        self.strays += strays
+        return y
 
     def linear(self, x, name):
         return as_before(F.linear(channels_last(x), self.w[f"{name}.weight"], self.w.get(f"{name}.bias")), x)
@@ -92,7 +103,7 @@ class Network:
             gate, up = channels_last(x).chunk(2, -1)
             return as_before(F.silu(gate) * up, x)
         if kind == "max_pool":
-            return F.max_pool2d(x, layer["kernel"], layer.get("stride"), layer.get("padding", 0))
+            return self.max_pool(x, layer, name)
         if kind == "average_pool":
             return F.avg_pool2d(x, layer["kernel"], layer.get("stride"), layer.get("padding", 0))
         if kind == "global_average_pool":
@@ -150,7 +161,7 @@ def check(folder):
     good = loss_error <= LOSS_TOLERANCE and worst <= GRADIENT_TOLERANCE
     print(f"{'PASS' if good else 'FAIL'} {step['model']['name']}, {sum(w.numel() for w in weights.values()):,} parameters: "
           f"loss {step['loss']:.7f} and {loss.item():.7f}, error {loss_error:.1e}; {len(weights)} gradients, worst {worst:.1e} "
-          f"({worst_name}); {network.strays} ReLU units on the other side", flush=True)
+          f"({worst_name}); {network.strays} units of ReLUs and windows of max pools lie otherwise", flush=True)
     return good
 
 

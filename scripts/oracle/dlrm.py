@@ -3,19 +3,19 @@ the dot products of each pair of features below the diagonal, no sigmoid in fron
 
 import jax.numpy as jnp
 
-from arithmetic import Relus
+from arithmetic import Jumps
 
 
 def loss(weights, batch, shape, arithmetic):
     """Mean binary cross-entropy, with "losses" of each sample, "margin" and "strays" as in resnet.py, and no statistics."""
-    rounded, relu = arithmetic.activation, Relus(batch, arithmetic)
+    rounded, jumps = arithmetic.activation, Jumps(batch, arithmetic)
 
     def linear(x, name):
         return x @ arithmetic.weight(weights[name + ".weight"]).T + arithmetic.weight(weights[name + ".bias"])
 
     def mlp(x, name, layers):
         for index in range(layers):
-            x = relu(rounded(linear(x, f"{name}.{2 * index}")), f"{name}.{2 * index}")
+            x = jumps.relu(rounded(linear(x, f"{name}.{2 * index}")), f"{name}.{2 * index}")
         return x
 
     dense = mlp(rounded(batch["dense"]), "bot_l", len(shape["bottom"]))
@@ -27,4 +27,4 @@ def loss(weights, batch, shape, arithmetic):
     x = mlp(jnp.concatenate([dense, pairs], 1), "top_l", len(shape["top"]))
     logits = rounded(linear(x, f"top_l.{2 * len(shape['top'])}"))[:, 0]
     losses = jnp.logaddexp(0, logits) - batch["labels"] * logits
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": {}, "margin": relu.margin(), "strays": relu.strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": {}, "margin": jumps.margin(), "strays": jumps.strays}

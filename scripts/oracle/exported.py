@@ -37,6 +37,7 @@ class Export:
     gradients: dict   # name → float32 array, before clipping
     updated: dict     # parameters and buffers after the step
     relu: dict        # torchvision's name of the ReLU's place → whether each exported output is positive (NHWC)
+    pools: dict       # name of the max pool's place → element taken from each window: its row times the window's width plus its column (NHWC)
 
     @property
     def is_tokens(self):
@@ -102,6 +103,16 @@ def read_relu(path, kind, weights):
     return places
 
 
+def read_pools(path, kind):
+    """Which element each window of a max pool took, of the same file."""
+    if not path.exists():
+        return {}
+    values = load_file(path)
+    if kind == "inception":
+        return inception_units.pool_places(values)
+    return {"maxpool": value for name, value in values.items() if name == "stem/argmax"}
+
+
 def read_export(folder):
     folder = Path(folder)
     tensors = {}
@@ -125,4 +136,5 @@ def read_export(folder):
     if step["step"] != 0:
         fail(1, "wrong-export", f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
     return Export(folder, step, weights, buffers, tensors["batch"], tensors["gradients"], tensors["updated"],
-                  read_relu(folder / "relu.safetensors", step["model"]["kind"], weights))
+                  read_relu(folder / "relu.safetensors", step["model"]["kind"], weights),
+                  read_pools(folder / "relu.safetensors", step["model"]["kind"]))

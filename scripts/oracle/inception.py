@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 import inception_units
-from arithmetic import Relus
+from arithmetic import Jumps
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_MOMENTUM = 0.1
@@ -23,19 +23,6 @@ def convolve(x, weight, stride, padding):
     return total
 
 
-def max_pool(x):
-    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
-
-
-def max_pool_margin(x):
-    """The least distance of the two greatest elements of a window: where it is small, rounding chooses which one gets the gradient. Of
-    windows of zeros none does, because they are behind ReLUs."""
-    height, width = ((size - 3) // 2 * 2 + 1 for size in x.shape[1:3])
-    elements = jnp.stack([x[:, i:i + height:2, j:j + width:2] for i in range(3) for j in range(3)])
-    second, first = jnp.sort(elements, 0)[-2:]
-    return jnp.where(first > 0, first - second, jnp.inf).min()
-
-
 def average_pool(x, kernel, stride, padding):
     """Padding counts."""
     pads = ((0, 0), (padding, padding), (padding, padding), (0, 0))
@@ -45,11 +32,7 @@ def average_pool(x, kernel, stride, padding):
 def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy plus auxiliary_weight times the auxiliary head's; further results as in resnet.py."""
     rounded = arithmetic.activation
-    statistics, relu = {}, Relus(batch, arithmetic)
-
-    def pooled(x):
-        relu.margins.append(max_pool_margin(x))
-        return max_pool(x)
+    statistics, jumps = {}, Jumps(batch, arithmetic)
 
     def batch_norm(x, name):
         mean = x.mean((0, 1, 2))
@@ -64,7 +47,7 @@ def loss(weights, batch, shape, arithmetic):
         """padding None: half the kernel."""
         weight = arithmetic.weight(weights[name + ".conv.weight"])
         half = tuple(size // 2 for size in weight.shape[2:])
-        return relu(batch_norm(rounded(convolve(x, weight, stride, half if padding is None else padding)), name + ".bn"), name)
+        return jumps.relu(batch_norm(rounded(convolve(x, weight, stride, half if padding is None else padding)), name + ".bn"), name)
 
     def module(x, name):
         kind = inception_units.kind_of(name)
@@ -76,7 +59,7 @@ def loss(weights, batch, shape, arithmetic):
             if joined:
                 parts.append(outputs[part])
         if kind in "BD":
-            parts.append(pooled(x))
+            parts.append(jumps.max_pool(x, name))
         return jnp.concatenate(parts, axis=-1)
 
     def cross_entropy(features, name):
@@ -90,7 +73,7 @@ def loss(weights, batch, shape, arithmetic):
     for index, (name, padding, pool) in enumerate(inception_units.STEM):
         x = unit(x, name, shape["stem_stride"] if index == 0 else 1, (padding, padding))
         if pool and shape["stem_pools"]:
-            x = pooled(x)
+            x = jumps.max_pool(x, name)
     auxiliary = None
     for name in inception_units.modules(weights):
         if inception_units.kind_of(name) == "D":
@@ -99,4 +82,4 @@ def loss(weights, batch, shape, arithmetic):
         x = module(x, name)
     losses, logits = cross_entropy(rounded(x.mean((1, 2))), "fc")
     losses = losses + shape["auxiliary_weight"] * cross_entropy(auxiliary, "AuxLogits.fc")[0]
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": relu.margin(), "strays": relu.strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": jumps.margin(), "strays": jumps.strays}

@@ -64,8 +64,12 @@ def relu_places(values, weights):
 
 
 def pool_places(values):
-    """Which element each window of a max pool took (row times 3 plus column, NHWC), in the order of the forward pass, of the same arrays."""
-    def position(name):
+    """Which element each window of a max pool took (row times 3 plus column, NHWC), of the same arrays: by the name of the convolution in
+    front of it or of its module, in the order of the forward pass."""
+    stem = [unit for unit, _, _ in STEM]
+    places = {}
+    for name, value in values.items():
         block, tensor = name.split("/")
-        return (0, [unit for unit, _, _ in STEM].index(tensor.removeprefix("argmax."))) if block == "stem" else (1, block)
-    return [values[name] for name in sorted((name for name in values if name.split("/")[1].startswith("argmax")), key=position)]
+        if tensor.startswith("argmax"):
+            places[tensor.removeprefix("argmax.") if block == "stem" else block] = value
+    return dict(sorted(places.items(), key=lambda item: (0, stem.index(item[0])) if item[0] in stem else (1, item[0])))

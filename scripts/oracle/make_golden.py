@@ -56,7 +56,7 @@ def main():
     export = exported.read_export(folder)
     if export.precision != "float32" or export.step["accumulate"] != 1 or export.step["ranks"] != 1:
         exported.fail(1, "wrong-export", "golden values need a float32 export of one rank and one micro-batch")
-    export.relu = {}  # the sides of the ReLUs are the framework's own
+    export.relu = export.pools = {}  # the sides of the jumps are the framework's own
     truth = step.run(export, Exact())
     if truth.margin < LEAST_MARGIN:
         exported.fail(1, "wrong-export", f"a ReLU or max pool is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from arithmetic import Relus
+from arithmetic import Jumps
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
@@ -26,20 +26,14 @@ def convolve(x, weight, stride):
     return total
 
 
-def max_pool(x):
-    return jax.lax.reduce_window(
-        x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), ((0, 0), (1, 1), (1, 1), (0, 0))
-    )
-
-
 def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy, and further results of a step (training mode):
 
-    "losses", "logits": of each image. "statistics": running means and variances after the batch. "margin": least |x| that entered any ReLU. With
-    batch["relu"] (NHWC) the derivative of each ReLU follows the exported side, and "strays" has the units on the other one (Relus).
+    "losses", "logits": of each image. "statistics": running means and variances after the batch. "margin", "strays": of the ReLUs and
+    the max pool (Jumps), whose derivatives follow batch["relu"] and batch["pools"] (NHWC).
     """
     rounded = arithmetic.activation
-    statistics, relu = {}, Relus(batch, arithmetic)
+    statistics, jumps = {}, Jumps(batch, arithmetic)
 
     def conv(x, name, stride=1):
         return rounded(convolve(x, arithmetic.weight(weights[name + ".weight"]), stride))
@@ -58,14 +52,14 @@ def loss(weights, batch, shape, arithmetic):
         shortcut = x
         if f"{name}.downsample.0.weight" in weights:
             shortcut = rounded(batch_norm(conv(x, f"{name}.downsample.0", stride), f"{name}.downsample.1"))
-        y = relu(batch_norm(conv(x, f"{name}.conv1"), f"{name}.bn1"), f"{name}.bn1")
-        y = relu(batch_norm(conv(y, f"{name}.conv2", stride), f"{name}.bn2"), f"{name}.bn2")
-        return relu(batch_norm(conv(y, f"{name}.conv3"), f"{name}.bn3") + shortcut, name)
+        y = jumps.relu(batch_norm(conv(x, f"{name}.conv1"), f"{name}.bn1"), f"{name}.bn1")
+        y = jumps.relu(batch_norm(conv(y, f"{name}.conv2", stride), f"{name}.bn2"), f"{name}.bn2")
+        return jumps.relu(batch_norm(conv(y, f"{name}.conv3"), f"{name}.bn3") + shortcut, name)
 
     x = rounded(batch["images"].transpose(0, 2, 3, 1))
-    x = relu(batch_norm(conv(x, "conv1", shape["stem_stride"]), "bn1"), "bn1")
+    x = jumps.relu(batch_norm(conv(x, "conv1", shape["stem_stride"]), "bn1"), "bn1")
     if shape["stem_pool"]:
-        x = max_pool(x)
+        x = jumps.max_pool(x, "maxpool", 1)
     stage = 1
     while f"layer{stage}.0.conv1.weight" in weights:
         block = 0
@@ -79,5 +73,5 @@ def loss(weights, batch, shape, arithmetic):
     hit = jnp.take_along_axis(log_p, batch["labels"][:, None], axis=-1)[:, 0]
     smoothing = shape["label_smoothing"]
     losses = -((1 - smoothing) * hit + smoothing * log_p.mean(-1))
-    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": relu.margin(),
-                           "strays": relu.strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": jumps.margin(),
+                           "strays": jumps.strays}

@@ -7,12 +7,13 @@ import numpy as np
 from steps import Step, to_float64
 
 
-def run(export, arithmetic, follow_relu=True):
+def run(export, arithmetic, follow_jumps=True):
     """Loss and gradients of the exported batch at the exported weights."""
     cast = lambda tree: {name: jnp.asarray(value, arithmetic.dtype) for name, value in tree.items()}
     batch = {name: jnp.asarray(value, arithmetic.dtype if name in ("images", "dense") else None) for name, value in export.batch.items()}
     batch["buffers"] = cast(export.buffers)
-    batch["relu"] = {name: jnp.asarray(value) for name, value in export.relu.items()} if follow_relu else {}
+    for jumps in ("relu", "pools"):
+        batch[jumps] = {name: jnp.asarray(value) for name, value in getattr(export, jumps).items()} if follow_jumps else {}
 
     def objective(weights, batch):  # the batch is an argument; as a constant, XLA would spend minutes on folding
         return export.network.loss(weights, batch, export.shape, arithmetic)

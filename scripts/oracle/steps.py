@@ -13,8 +13,8 @@ class Step:
     losses: np.ndarray  # of each token or image
     gradients: dict
     statistics: dict   # batch norm's running statistics after the step
-    margin: float      # least |x| that entered a ReLU: distance of the gradient to its nearest jump
-    strays: dict       # ReLU → (units on the other side than exported, farthest of them)
+    margin: float      # how near a ReLU or max pool is to its jump (arithmetic.Jumps)
+    strays: dict       # ReLU or max pool → (units or windows that lie otherwise than exported, farthest of them)
 
 
 def to_float64(tree):

@@ -20,6 +20,7 @@ RESNET = {"conv1.weight": (64, 3, 7, 7), "bn1.weight": (64,), "bn1.bias": (64,),
           "layer1.0.downsample.0.weight": (256, 64, 1, 1), "layer1.0.downsample.1.weight": (256,), "fc.weight": (100, 256),
           "fc.bias": (100,)}
 ADAMW = {"kind": "adamw", "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0, "learning_rate": 6e-5}
+INCEPTION_SGD = {"kind": "sgd", "momentum": 0.9, "weight_decay": 4e-5, "clip_norm": 0, "learning_rate": 0.001125}
 SGD = {"kind": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "clip_norm": 0, "learning_rate": 0.0003125}
 
 
@@ -41,21 +42,21 @@ def float32_step(export, decayed, rate_factor=1.0, beta2=None, frozen=()):
     return updated
 
 
-def made_up(shapes, optimizer):
+def made_up(shapes, optimizer, weight_size=0.02, gradient_size=0.05):
     """An export with the true gradients, and the truth."""
     random = np.random.default_rng(7)
     weights, gradients = {}, {}
     for name, shape in shapes.items():
         if len(shape) > 1:
-            weights[name] = random.normal(0, 0.02, shape).astype(np.float32)
+            weights[name] = random.normal(0, weight_size, shape).astype(np.float32)
         else:
             weights[name] = np.full(shape, 1.0 if name.endswith(".weight") else 0.0, np.float32)
-        gradients[name] = random.normal(0, 0.05, shape).astype(np.float32)
+        gradients[name] = random.normal(0, gradient_size, shape).astype(np.float32)
     tokens = optimizer is ADAMW
     batch = {"input_ids" if tokens else "images": None}
     step = {"optimizer": dict(optimizer), "loss": 2.0, "gradient_norm": stepping.global_norm(gradients), "precision": "float32",
             "model": {"kind": "gpt2" if tokens else "resnet"}}
-    export = exported.Export(Path(), step, weights, {}, batch, gradients, {}, {})
+    export = exported.Export(Path(), step, weights, {}, batch, gradients, {}, {}, {})
     step["optimizer"]["weight_decay_parameters"] = [name for name, shape in shapes.items() if len(shape) > 1]
     export.updated = float32_step(export, step["optimizer"]["weight_decay_parameters"])
     truth = stepping.Step(2.0, np.full(4, 2.0), stepping.to_float64(gradients), {}, 1.0, {})
@@ -82,6 +83,12 @@ class Comparison(unittest.TestCase):
         for export, truth in self.each():
             export.updated = float32_step(export, ())
             self.assert_seen(export, truth, ["decay"], export.step["optimizer"]["weight_decay_parameters"])
+
+    def test_steps_below_the_last_place_of_most_weights_round_as_they_should(self):
+        export, truth = made_up({"fc.weight": (500, 2048)}, INCEPTION_SGD, 0.1, 5e-6)
+        self.assertEqual(set(), self.failures(export, truth))
+        export.updated = float32_step(export, ())
+        self.assert_seen(export, truth, ["decay"], ["fc.weight"])
 
     def test_decay_of_everything_is_seen_where_weights_are_not_zero(self):
         for export, truth in self.each():
@@ -120,6 +127,16 @@ class Comparison(unittest.TestCase):
             name = next(iter(truth.gradients))
             truth.gradients[name] = truth.gradients[name] * 1.0002
             self.assertIn(("gradient", name), self.failures(export, truth))
+
+    def test_a_unit_or_an_element_far_from_the_jump_is_seen(self):
+        export, truth = made_up(RESNET, SGD)
+        export.relu, export.pools = {"bn1": np.zeros((2, 40, 40, 64))}, {"maxpool": np.zeros((2, 20, 20, 64))}
+        truth.strays = {"bn1": (3, 9e-4), "maxpool": (3, 9e-4)}
+        self.assertEqual(set(), self.failures(export, truth))
+        truth.strays = {"bn1": (3, 2e-3), "maxpool": (3, 2e-3)}
+        self.assertEqual({("relu_strays", "bn1"), ("pool_strays", "maxpool")}, self.failures(export, truth))
+        truth.strays = {"bn1": (300, 1e-6), "maxpool": (300, 1e-6)}
+        self.assertEqual({("relu_strays", "bn1"), ("pool_strays", "maxpool")}, self.failures(export, truth))
 
     def test_nan_is_not_good(self):
         for export, truth in self.each():

@@ -19,6 +19,7 @@ import compare
 import exported
 import inception_units
 import steps
+import torch_pools
 
 
 class Exact:
@@ -165,8 +166,15 @@ def dlrm(weights, batch, shape, arithmetic):
     return F.binary_cross_entropy_with_logits(logits, batch["labels"].to(logits.dtype), reduction="none"), {}, strays
 
 
+def max_pool(x, name, batch, strays, padding=0):
+    if name not in batch["pools"]:
+        return F.max_pool2d(x, 3, 2, padding)
+    y, strays[name] = torch_pools.follow(x, batch["pools"][name], 3, 2, padding)
+    return y
+
+
 def resnet(weights, batch, shape, arithmetic):
-    """Losses of all images, running statistics, and which ReLUs' units lie on the other side than exported (README.md)."""
+    """Losses of all images, running statistics, and what of its ReLUs and max pool lies on the other side than exported (README.md)."""
     rounded, statistics, strays = arithmetic.activation, {}, {}
 
     def conv(x, name, stride=1):
@@ -198,7 +206,7 @@ def resnet(weights, batch, shape, arithmetic):
 
     x = relu(batch_norm(conv(rounded(batch["images"]), "conv1", shape["stem_stride"]), "bn1"), "bn1")
     if shape["stem_pool"]:
-        x = F.max_pool2d(x, 3, 2, 1)
+        x = max_pool(x, "maxpool", batch, strays, 1)
     stage = 1
     while f"layer{stage}.0.conv1.weight" in weights:
         block = 0
@@ -237,7 +245,7 @@ def inception(weights, batch, shape, arithmetic):
         for part, source, stride, joined in inception_units.UNITS[kind]:
             outputs[part] = unit(outputs[source], f"{name}.{part}", stride, 0 if stride == 2 else None)
             parts += [outputs[part]] if joined else []
-        return torch.cat(parts + ([F.max_pool2d(x, 3, 2)] if kind in "BD" else []), 1)
+        return torch.cat(parts + ([max_pool(x, name, batch, strays)] if kind in "BD" else []), 1)
 
     def losses_of(features, name):
         logits = rounded(features) @ arithmetic.weight(weights[name + ".weight"]).T + arithmetic.weight(weights[name + ".bias"])
@@ -246,7 +254,7 @@ def inception(weights, batch, shape, arithmetic):
     x = rounded(batch["images"])
     for index, (name, padding, pool) in enumerate(inception_units.STEM):
         x = unit(x, name, shape["stem_stride"] if index == 0 else 1, padding)
-        x = F.max_pool2d(x, 3, 2) if pool and shape["stem_pools"] else x
+        x = max_pool(x, name, batch, strays) if pool and shape["stem_pools"] else x
     for name in inception_units.modules(weights):
         if inception_units.kind_of(name) == "D":
             seen = unit(rounded(F.avg_pool2d(x, 5, 3)), "AuxLogits.conv0")
@@ -266,7 +274,8 @@ def run(export, arithmetic, device):
     weights = {name: on_device(value).requires_grad_() for name, value in export.weights.items()}
     batch = {name: on_device(value, name in ("images", "dense")) for name, value in export.batch.items()}
     batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
-    batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
+    for jumps in ("relu", "pools"):
+        batch[jumps] = {name: on_device(value, False) for name, value in getattr(export, jumps).items()}
     losses, statistics, strays = OF_KIND[export.kind](weights, batch, export.shape, arithmetic)
     losses.mean().backward()
     gradients = {name: value.grad for name, value in weights.items()}

@@ -24,6 +24,7 @@ except ImportError as error:
 import compare
 import exported
 import inception_units
+import torch_pools
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-4
 FARTHEST_PLACE = 1e-4  # of the greatest value of a pool's output: rounding of the layers in front of it
@@ -46,21 +47,14 @@ class OfPlaces:
     """F.max_pool2d with its own value, whose derivative goes to the exported element of each window, in the order of the forward pass."""
 
     def __init__(self, places):
-        self.places, self.public, self.used = places, F.max_pool2d, 0
+        self.places, self.used = list(places), 0
 
-    def __call__(self, x, kernel_size, stride, *args, **kwargs):
-        value = self.public(x, kernel_size, stride, *args, **kwargs)
-        place = torch.from_numpy(self.places[self.used].transpose(0, 3, 1, 2).astype(np.int64))
+    def __call__(self, x, kernel_size, stride, padding=0, dilation=1, **public):
+        y, (_, farthest) = torch_pools.follow(x, self.places[self.used], kernel_size, stride, padding, dilation=dilation, **public)
         self.used += 1
-        if place.shape != value.shape:
-            exported.fail(1, "wrong-export", f"the places of a max pool are {tuple(place.shape)}, its output {tuple(value.shape)}")
-        rows = torch.arange(value.shape[2])[:, None] * stride + place // kernel_size
-        columns = torch.arange(value.shape[3]) * stride + place % kernel_size
-        followed = x.flatten(2).gather(2, (rows * x.shape[3] + columns).flatten(2)).view_as(value)
-        farthest = (value - followed).max().item()
-        if farthest > FARTHEST_PLACE * value.max().item():
+        if farthest > FARTHEST_PLACE * y.max().item():
             exported.fail(1, "wrong-export", f"a max pool took an element that is {farthest:.1e} below the greatest of its window")
-        return followed + (value - followed).detach()
+        return y
 
 
 def network(export):
@@ -101,12 +95,12 @@ def check(folder):
             if name in export.buffers:
                 buffer.copy_(torch.from_numpy(export.buffers[name].copy()))
     labels = torch.from_numpy(np.array(export.batch["labels"]))
-    pools = OfPlaces(inception_units.pool_places(exported.load_file(Path(folder) / "relu.safetensors")))
+    pools = OfPlaces(export.pools.values())
     F.max_pool2d = pools
     try:
         outputs = model.train()(torch.from_numpy(np.array(export.batch["images"])).double())
     finally:
-        F.max_pool2d = pools.public
+        F.max_pool2d = torch_pools.max_pool2d
     if pools.used != len(pools.places):
         exported.fail(1, "wrong-export", f"{folder}: {len(pools.places)} max pools are exported, {pools.used} ran")
     main, auxiliary = (F.cross_entropy(logits, labels, label_smoothing=export.shape["label_smoothing"]) for logits in outputs)

@@ -278,7 +278,7 @@ class MaxPool final : public Known {
  public:
   using Known::Known;
   std::vector<ActivationSpec> saved() const override {
-    return {{o_.name + ".argmax", batch_.dims(o_.out), DType::int32}};
+    return {{"argmax." + o_.name, batch_.dims(o_.out), DType::int32}};
   }
   void forward(BlockRun& run, const Values& v) override {
     device_->max_pool_forward(run.stream, {v.in[0], of(o_.kernel), of(o_.stride), of(o_.padding), v.out, v.saved[0]});

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "models/catalog/described.hpp"
 #include "models/compute/error.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "tests/models/support.hpp"
@@ -155,8 +156,18 @@ TEST(ExportStep, SaysWhyTheSidesOfReLUsAreLeftOut) {
 }
 
 TEST(ExportStep, HasThePlaceOfEachMaximum) {
-  const Folder folder;
   const auto device = reference_device();
+  const Folder described;
+  const NetworkDescription custom = described_network("custom", R"({
+    "name": "pooled", "micro_batch": 2, "input": {"kind": "images", "size": 8, "channels": 3, "classes": 5},
+    "layers": [{"layer": "convolution", "channels": 4, "kernel": 3, "padding": 1},
+               {"layer": "activation", "function": "relu"}, {"layer": "max_pool", "name": "pool", "kernel": 2},
+               {"layer": "flatten"}, {"layer": "loss", "per": "sample"}]})");
+  Trainer(*device, micro_config(custom)).export_step(described.str(), {});
+  EXPECT_NE(read(described / "relu.safetensors").find("/argmax.pool\":{\"dtype\":\"U8\",\"shape\":[2,4,4,4]"),
+            std::string::npos);
+
+  const Folder folder;
   Trainer(*device, micro_config(micro_resnet(true))).export_step(folder.str(), {});
   const std::string file = read(folder / "relu.safetensors");
   const std::size_t header = 8 + static_cast<std::size_t>(static_cast<unsigned char>(file[0])) +
