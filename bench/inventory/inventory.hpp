@@ -57,6 +57,8 @@ bool reset_peak_resident_bytes();
 std::uint64_t peak_resident_bytes(const std::filesystem::path& root = "/");
 /// MemAvailable, or less where a control group allows less; nullopt if unreadable.
 std::optional<std::uint64_t> memory_available_bytes(const std::filesystem::path& root = "/");
+/// All that this process could take if nothing else took any: of the node, or of its control group; nullopt if unknown.
+std::optional<std::uint64_t> memory_total_bytes(const std::filesystem::path& root = "/");
 /// Free for an ordinary user on the file system that holds `path` or its nearest existing parent.
 std::optional<std::uint64_t> disk_available_bytes(const std::filesystem::path& path);
 

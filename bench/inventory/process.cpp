@@ -56,6 +56,17 @@ bool is_relevant(const std::string& name) {
          std::ranges::find(names, name) != std::end(names);
 }
 
+std::optional<std::uint64_t> meminfo_bytes(const fs::path& root, const char* name) {
+  if (const auto text = read_text(root / "proc/meminfo"))
+    if (const auto field = find_field(*text, name))
+      if (const auto kib = to_number<std::uint64_t>(*field)) return *kib * 1024;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> least_of(std::optional<std::uint64_t> a, std::optional<std::uint64_t> b) {
+  return a && b ? std::min(a, b) : a ? a : b;
+}
+
 }  // namespace
 
 std::vector<int> affinity_list() {
@@ -86,13 +97,11 @@ std::uint64_t peak_resident_bytes(const fs::path& root) {
 }
 
 std::optional<std::uint64_t> memory_available_bytes(const fs::path& root) {
-  std::optional<std::uint64_t> available;
-  if (const auto text = read_text(root / "proc/meminfo"))
-    if (const auto field = find_field(*text, "MemAvailable"))
-      if (const auto kib = to_number<std::uint64_t>(*field)) available = *kib * 1024;
-  const auto bound = read_cgroup_limits(root).memory_available_bytes;
-  if (!available) return bound;
-  return bound ? std::min(*available, *bound) : available;
+  return least_of(meminfo_bytes(root, "MemAvailable"), read_cgroup_limits(root).memory_available_bytes);
+}
+
+std::optional<std::uint64_t> memory_total_bytes(const fs::path& root) {
+  return least_of(meminfo_bytes(root, "MemTotal"), read_cgroup_limits(root).memory_bytes);
 }
 
 std::optional<std::uint64_t> disk_available_bytes(const fs::path& path) {

@@ -251,13 +251,22 @@ std::string advice_on_memory(const Point& point, bool is_found, std::optional<Me
   small.micro_batch = is_found ? point.micro_batch : least_micro_batch(point);
   recomputed.recomputed_layers = takes_recompute ? models::layer_count(point.network) : point.recomputed_layers;
   const bool is_smaller = small.micro_batch < point.micro_batch && helps(small);
+  const auto smaller = [&](int recomputed_layers) -> std::string {
+    if (!limit) return "a smaller --micro-batch";
+    const auto fits = [&](std::int64_t size) {
+      Point one = point;
+      one.micro_batch = size, one.recomputed_layers = recomputed_layers;
+      return helps(one);
+    };
+    return fmt::format("--micro-batch N with N up to {}", greatest(small.micro_batch, point.micro_batch - 1, fits));
+  };
   const bool is_recomputed = recomputed.recomputed_layers > point.recomputed_layers && helps(recomputed);
-  if (is_smaller) ways.emplace_back("a smaller --micro-batch");
+  if (is_smaller) ways.push_back(smaller(point.recomputed_layers));
   if (is_recomputed) ways.emplace_back("--recompute");
   if (Point both = small; !is_smaller && !is_recomputed && small.micro_batch < point.micro_batch) {
     both.recomputed_layers = recomputed.recomputed_layers;
     if (both.recomputed_layers > point.recomputed_layers && helps(both))
-      ways.emplace_back("a smaller --micro-batch with --recompute");
+      ways.push_back(smaller(both.recomputed_layers) + " with --recompute");
   }
   if (limit ? limit->ranks_per_node > 1 && now <= limit->node_bytes : point.ranks > 1)
     ways.emplace_back("fewer ranks per node");

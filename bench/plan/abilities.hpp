@@ -48,9 +48,9 @@ struct MemoryLimit {
   int ranks_per_node = 1;
   std::function<double(const Point&)> rank_bytes{};  ///< what a point takes; none: the least by arithmetic
 };
-/// What would make the point take less memory: "use a smaller --micro-batch or --recompute or …". `is_found`: nobody
-/// has chosen its micro-batch. With a limit only what makes it fit, without one what reduces the least memory at all.
-/// `takes_recompute`: whether the command has this option.
+/// What would make the point take less memory: "use --micro-batch N with N up to 12 or --recompute or …". `is_found`:
+/// nobody has chosen its micro-batch. With a limit only what makes it fit, without one what reduces the least memory at
+/// all. `takes_recompute`: whether the command has this option.
 std::string advice_on_memory(const Point& point, bool is_found = false, std::optional<MemoryLimit> limit = std::nullopt,
                              bool takes_recompute = true);
 /// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the memory of

@@ -157,6 +157,12 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
   return sized;
 }
 
+Point at_declared_size(const Point& point, const RunPlan& plan) {
+  if (!point.is_automatic || !plan.declared_micro_batch) return point;
+  std::string why;  // make_plan has refused a size that is none
+  return with_micro_batch(point, *plan.declared_micro_batch, why).value_or(point);
+}
+
 int count_sizes(const Point& point) {
   int sizes = 0;
   std::string why;

@@ -44,6 +44,8 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
 /// size, its half and its double are timed again, in turn.
 inline constexpr double timed_seconds_of_size = 0.5;
 inline constexpr int rounds_around_the_choice = 2;
+/// The point with the micro-batch that was declared, where the plan leaves it open.
+Point at_declared_size(const Point& point, const RunPlan& plan);
 /// How many sizes an automatic point has: 1, 2, 4, … up to the last that with_micro_batch() takes.
 int count_sizes(const Point& point);
 /// Throws UsageError for a size that the network cannot have; Indivisible where it was not given and follows from a

@@ -56,13 +56,6 @@ std::string memory_of(const PointForecast& point) {
 /// Whether the micro-batch is found at run time.
 bool is_open(const Point& point, const RunPlan& plan) { return point.is_automatic && !plan.declared_micro_batch; }
 
-/// The point with the micro-batch that was declared, where the plan leaves it open.
-Point sized(const Point& point, const RunPlan& plan) {
-  if (!point.is_automatic || !plan.declared_micro_batch) return point;
-  std::string why;  // make_plan has refused a size that is none
-  return with_micro_batch(point, *plan.declared_micro_batch, why).value_or(point);
-}
-
 /// An obstacle without the value, where kind and reason are all else that it says: "gpu_clock_mhz: no device has it".
 std::string kind_of(const std::string& obstacle) {
   const std::size_t blank = obstacle.find(' '), colon = obstacle.find(": ");
@@ -272,7 +265,7 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
   std::map<std::string, std::optional<double>> references;  // found settings and all others have the same
   std::set<std::string> searched;                           // sizes are found once for all settings
   for (const Point& planned : plan.points) {
-    const Point point = sized(planned, plan);
+    const Point point = at_declared_size(planned, plan);
     PointForecast& one = all.points.emplace_back();
     one.id = point.id;
     if (memory) one.memory = memory(point);
