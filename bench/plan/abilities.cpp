@@ -14,8 +14,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "bench/inventory/inventory.hpp"
 #include "models/catalog/fp8.hpp"
 #include "models/catalog/memory.hpp"
+#include "power/visible_gpus.hpp"
+#include "results/devices/device_figures.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
@@ -89,6 +92,9 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   if (device != "reference" && !is_everywhere && is_of_cpu != (device == "cpu"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
   if (precision == "fp8") {
+    const results::VendorPeak* gpu =
+        device == "cuda" && !node.gpus.empty() ? results::find_vendor_peak(node.gpus.front()) : nullptr;
+    if (gpu != nullptr && gpu->fp8 <= 0) return fmt::format("{} has no fp8: choose bf16", gpu->device);
     if (device == "cuda") return models::why_no_fp8_batch(point.network, point.micro_batch, point.seq_len);
     if (const std::string why = models::why_no_fp8(point.network); !why.empty()) return why + ": choose bf16";
   }
@@ -161,6 +167,8 @@ Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const s
   if (pages > 0 && page_bytes > 0)
     node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
   node.cpu_bf16 = has_bf16();
+  node.cores = usable_cores();
+  node.gpus = power::names_of_gpus();
   for (const power::KnobFinding& finding : knobs) {
     KnobAbility& knob = node.knobs.emplace_back();
     knob.kind = finding.kind, knob.domain = finding.domain;
@@ -184,6 +192,8 @@ Abilities abilities_from_json(const std::string& path, const std::string& text) 
     node.host = json.at("host");
     node.memory_bytes = optional_of<std::uint64_t>(json.at("memory"), "total_bytes");
     node.cpu_bf16 = optional_of<bool>(json.at("cpu"), "bf16");
+    if (json.at("cpu").contains("cores")) node.cores = optional_of<int>(json.at("cpu"), "cores").value_or(0);
+    if (json.contains("gpus")) node.gpus = json.at("gpus").get<std::vector<std::string>>();
     for (const Json& knob : json.at("knobs")) node.knobs.push_back(knob_of(knob));
     for (const Json& meter : json.at("meters"))
       if (meter.at("counted").get<bool>()) {
