@@ -254,7 +254,6 @@ TEST(CustomMemory, ABranchDoesNotCountWhatAnotherOneReads) {
   const auto kept = static_cast<double>(Trainer(*device, config).memory().activations);
   const double least = least_memory(network, "float32", 4, 0, 0).activations;
   EXPECT_LE(least, kept);
-  EXPECT_GE(least, 0.3 * kept);
   const double pixels = 4.0 * 32 * 32;
   EXPECT_EQ(least, 4 * (pixels * 32 + pixels * branches + 4 * 8))
       << "the stem's output, the branches together, the head";
