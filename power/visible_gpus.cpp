@@ -16,4 +16,6 @@ Sight look() {
 
 GpuName name_of_gpu(const std::string& uuid) { return nvml::name_of(uuid); }
 
+std::vector<std::string> names_of_gpus() { return nvml::names_of_visible(); }
+
 }  // namespace tw::power

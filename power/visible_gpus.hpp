@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "power/sources/gpu_sight.hpp"
 
@@ -13,5 +14,9 @@ Sight look();
 /// Of what the CUDA runtime calls `uuid`, which from version 13 on is the instance's under MIG and looks like a GPU's;
 /// `uuid` itself where NVML knows no better.
 GpuName name_of_gpu(const std::string& uuid);
+
+/// What NVML calls the GPUs that a process started here may use ("NVIDIA H200"), in no order; empty without a driver,
+/// and where GPUs are cut into instances, of which each is less than what the name says.
+std::vector<std::string> names_of_gpus();
 
 }  // namespace tw::power

@@ -50,6 +50,8 @@ results::DeviceEntry inspect_device(const models::Device& device, int rank);
 /// The logical CPUs this thread may run on, ascending.
 std::vector<int> affinity_list();
 int affinity_threads();
+/// The cores that this process may use: at least 1, at most those of the machine or of what a control group allows.
+int usable_cores(const std::filesystem::path& root = "/");
 /// Forgets the peak so far, so that a later point of a sweep is not charged with an earlier one's (Linux: 5 into
 /// clear_refs). False if the kernel does not allow it: the peak then covers the process's whole life.
 bool reset_peak_resident_bytes();
@@ -57,6 +59,8 @@ bool reset_peak_resident_bytes();
 std::uint64_t peak_resident_bytes(const std::filesystem::path& root = "/");
 /// MemAvailable, or less where a control group allows less; nullopt if unreadable.
 std::optional<std::uint64_t> memory_available_bytes(const std::filesystem::path& root = "/");
+/// All that this process could take if nothing else took any: of the node, or of its control group; nullopt if unknown.
+std::optional<std::uint64_t> memory_total_bytes(const std::filesystem::path& root = "/");
 /// Free for an ordinary user on the file system that holds `path` or its nearest existing parent.
 std::optional<std::uint64_t> disk_available_bytes(const std::filesystem::path& path);
 

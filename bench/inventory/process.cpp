@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -56,6 +57,17 @@ bool is_relevant(const std::string& name) {
          std::ranges::find(names, name) != std::end(names);
 }
 
+std::optional<std::uint64_t> meminfo_bytes(const fs::path& root, const char* name) {
+  if (const auto text = read_text(root / "proc/meminfo"))
+    if (const auto field = find_field(*text, name))
+      if (const auto kib = to_number<std::uint64_t>(*field)) return *kib * 1024;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> least_of(std::optional<std::uint64_t> a, std::optional<std::uint64_t> b) {
+  return a && b ? std::min(a, b) : a ? a : b;
+}
+
 }  // namespace
 
 std::vector<int> affinity_list() {
@@ -74,6 +86,13 @@ std::vector<int> affinity_list() {
 
 int affinity_threads() { return static_cast<int>(affinity_list().size()); }
 
+int usable_cores(const fs::path& root) {
+  int cores = std::max(1, affinity_threads());
+  if (const int all = inspect_host(root).cores; all > 0) cores = std::min(cores, all);
+  if (const auto quota = read_cgroup_limits(root).cpus) cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
+  return std::max(1, cores);
+}
+
 bool reset_peak_resident_bytes() {
   std::ofstream file("/proc/self/clear_refs");
   return static_cast<bool>(file << 5 << std::flush);
@@ -86,13 +105,11 @@ std::uint64_t peak_resident_bytes(const fs::path& root) {
 }
 
 std::optional<std::uint64_t> memory_available_bytes(const fs::path& root) {
-  std::optional<std::uint64_t> available;
-  if (const auto text = read_text(root / "proc/meminfo"))
-    if (const auto field = find_field(*text, "MemAvailable"))
-      if (const auto kib = to_number<std::uint64_t>(*field)) available = *kib * 1024;
-  const auto bound = read_cgroup_limits(root).memory_available_bytes;
-  if (!available) return bound;
-  return bound ? std::min(*available, *bound) : available;
+  return least_of(meminfo_bytes(root, "MemAvailable"), read_cgroup_limits(root).memory_available_bytes);
+}
+
+std::optional<std::uint64_t> memory_total_bytes(const fs::path& root) {
+  return least_of(meminfo_bytes(root, "MemTotal"), read_cgroup_limits(root).memory_bytes);
 }
 
 std::optional<std::uint64_t> disk_available_bytes(const fs::path& path) {

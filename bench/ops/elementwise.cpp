@@ -235,7 +235,7 @@ void make_triad(Case& c) {
   const float* b = c.float32({count}).as<float>();
   const float* d = c.float32({count}).as<float>();
   c.bytes = 3.0 * sizeof(float) * count;
-  c.label = "3 arrays of 64 MiB, " + std::to_string(threads) + " threads";
+  c.label = "3 arrays of 64 MiB, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   c.run = [=] {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] + 3.0f * d[i];

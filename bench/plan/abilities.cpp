@@ -14,8 +14,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "bench/inventory/inventory.hpp"
 #include "models/catalog/fp8.hpp"
 #include "models/catalog/memory.hpp"
+#include "power/visible_gpus.hpp"
+#include "results/devices/device_figures.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
@@ -89,6 +92,9 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   if (device != "reference" && !is_everywhere && is_of_cpu != (device == "cpu"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
   if (precision == "fp8") {
+    const results::VendorPeak* gpu =
+        device == "cuda" && !node.gpus.empty() ? results::find_vendor_peak(node.gpus.front()) : nullptr;
+    if (gpu != nullptr && gpu->fp8 <= 0) return fmt::format("{} has no fp8: choose bf16", gpu->device);
     if (device == "cuda") return models::why_no_fp8_batch(point.network, point.micro_batch, point.seq_len);
     if (const std::string why = models::why_no_fp8(point.network); !why.empty()) return why + ": choose bf16";
   }
@@ -161,6 +167,8 @@ Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const s
   if (pages > 0 && page_bytes > 0)
     node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
   node.cpu_bf16 = has_bf16();
+  node.cores = usable_cores();
+  node.gpus = power::names_of_gpus();
   for (const power::KnobFinding& finding : knobs) {
     KnobAbility& knob = node.knobs.emplace_back();
     knob.kind = finding.kind, knob.domain = finding.domain;
@@ -184,6 +192,8 @@ Abilities abilities_from_json(const std::string& path, const std::string& text) 
     node.host = json.at("host");
     node.memory_bytes = optional_of<std::uint64_t>(json.at("memory"), "total_bytes");
     node.cpu_bf16 = optional_of<bool>(json.at("cpu"), "bf16");
+    if (json.at("cpu").contains("cores")) node.cores = optional_of<int>(json.at("cpu"), "cores").value_or(0);
+    if (json.contains("gpus")) node.gpus = json.at("gpus").get<std::vector<std::string>>();
     for (const Json& knob : json.at("knobs")) node.knobs.push_back(knob_of(knob));
     for (const Json& meter : json.at("meters"))
       if (meter.at("counted").get<bool>()) {
@@ -251,13 +261,22 @@ std::string advice_on_memory(const Point& point, bool is_found, std::optional<Me
   small.micro_batch = is_found ? point.micro_batch : least_micro_batch(point);
   recomputed.recomputed_layers = takes_recompute ? models::layer_count(point.network) : point.recomputed_layers;
   const bool is_smaller = small.micro_batch < point.micro_batch && helps(small);
+  const auto smaller = [&](int recomputed_layers) -> std::string {
+    if (!limit) return "a smaller --micro-batch";
+    const auto fits = [&](std::int64_t size) {
+      Point one = point;
+      one.micro_batch = size, one.recomputed_layers = recomputed_layers;
+      return helps(one);
+    };
+    return fmt::format("--micro-batch N with N up to {}", greatest(small.micro_batch, point.micro_batch - 1, fits));
+  };
   const bool is_recomputed = recomputed.recomputed_layers > point.recomputed_layers && helps(recomputed);
-  if (is_smaller) ways.emplace_back("a smaller --micro-batch");
+  if (is_smaller) ways.push_back(smaller(point.recomputed_layers));
   if (is_recomputed) ways.emplace_back("--recompute");
   if (Point both = small; !is_smaller && !is_recomputed && small.micro_batch < point.micro_batch) {
     both.recomputed_layers = recomputed.recomputed_layers;
     if (both.recomputed_layers > point.recomputed_layers && helps(both))
-      ways.emplace_back("a smaller --micro-batch with --recompute");
+      ways.push_back(smaller(both.recomputed_layers) + " with --recompute");
   }
   if (limit ? limit->ranks_per_node > 1 && now <= limit->node_bytes : point.ranks > 1)
     ways.emplace_back("fewer ranks per node");

@@ -27,6 +27,8 @@ struct Abilities {
   std::string host;
   std::optional<std::uint64_t> memory_bytes;
   std::optional<bool> cpu_bf16;  ///< whether the CPU multiplies bf16; nullopt: not known
+  int cores = 0;                 ///< that a process may use; 0: not known
+  std::vector<std::string> gpus;  ///< names of those that a process may use, as NVML reports them
   std::vector<KnobAbility> knobs;
   /// The most that the counted meters' parts are held able to draw, by scope, in W; empty: no meter.
   std::map<std::string, double> maximum_power_w;
@@ -48,9 +50,9 @@ struct MemoryLimit {
   int ranks_per_node = 1;
   std::function<double(const Point&)> rank_bytes{};  ///< what a point takes; none: the least by arithmetic
 };
-/// What would make the point take less memory: "use a smaller --micro-batch or --recompute or …". `is_found`: nobody
-/// has chosen its micro-batch. With a limit only what makes it fit, without one what reduces the least memory at all.
-/// `takes_recompute`: whether the command has this option.
+/// What would make the point take less memory: "use --micro-batch N with N up to 12 or --recompute or …". `is_found`:
+/// nobody has chosen its micro-batch. With a limit only what makes it fit, without one what reduces the least memory at
+/// all. `takes_recompute`: whether the command has this option.
 std::string advice_on_memory(const Point& point, bool is_found = false, std::optional<MemoryLimit> limit = std::nullopt,
                              bool takes_recompute = true);
 /// Why the node cannot do the point, with what would help; empty if no obstacle is known. Of the memory of

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "results/record/text.hpp"
@@ -140,12 +141,12 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
   why = point.network.shape->why_no_micro_batch(micro_batch, point.seq_len);
   if (!why.empty()) return std::nullopt;
   if (point.fixed_global && *point.fixed_global % pass != 0) {
-    why = fmt::format("{} samples × {} do not divide the global batch {}", micro_batch, count(point.ranks, "rank"),
-                      *point.fixed_global);
+    why = fmt::format("{} × {} do not divide the global batch {}", count(micro_batch, "sample"),
+                      count(point.ranks, "rank"), *point.fixed_global);
     return std::nullopt;
   }
   if (point.task && point.task->held_out_samples % pass != 0) {
-    why = fmt::format("{} samples × {} do not divide the {} held-out samples of the task {}", micro_batch,
+    why = fmt::format("{} × {} do not divide the {} held-out samples of the task {}", count(micro_batch, "sample"),
                       count(point.ranks, "rank"), point.task->held_out_samples, point.task->name);
     return std::nullopt;
   }
@@ -155,6 +156,17 @@ std::optional<Point> with_micro_batch(const Point& point, std::int64_t micro_bat
     return std::nullopt;
   }
   return sized;
+}
+
+Point at_declared_size(const Point& point, const RunPlan& plan) {
+  if (!point.is_automatic || !plan.declared_micro_batch) return point;
+  std::string why;  // make_plan has refused a size that is none
+  return with_micro_batch(point, *plan.declared_micro_batch, why).value_or(point);
+}
+
+int steps_to_time(double step_seconds) {
+  constexpr double least = 3, most = 20;
+  return static_cast<int>(std::clamp(std::ceil(timed_seconds_of_size / std::max(step_seconds, 1e-9)), least, most));
 }
 
 int count_sizes(const Point& point) {

@@ -41,9 +41,14 @@ void share_out_task(Point& point, std::optional<std::int64_t> micro, std::option
 /// `--micro-batch auto`: size 1 until another is found. Throws likewise, and where the network has batch norm.
 void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std::optional<std::int64_t> global);
 /// How long the steps of each size of `--micro-batch auto` are timed where a step is short; and how often the chosen
-/// size, its half and its double are timed again, in turn.
-inline constexpr double timed_seconds_of_size = 0.5;
+/// size, its half and its double are timed again, in turn: once where a step is long, since other programs disturb the
+/// mean of such a step less than a few short ones.
+inline constexpr double timed_seconds_of_size = 0.5, long_step_seconds = 2;
 inline constexpr int rounds_around_the_choice = 2;
+/// Steps that are timed behind the first two of a size, of which each takes so long.
+int steps_to_time(double step_seconds);
+/// The point with the micro-batch that was declared, where the plan leaves it open.
+Point at_declared_size(const Point& point, const RunPlan& plan);
 /// How many sizes an automatic point has: 1, 2, 4, … up to the last that with_micro_batch() takes.
 int count_sizes(const Point& point);
 /// Throws UsageError for a size that the network cannot have; Indivisible where it was not given and follows from a

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "bench/plan/batch.hpp"
@@ -27,9 +29,9 @@ constexpr double set_up_seconds = 1, warm_up_share = 0.6;
 
 /// "about 475 steps, at most 1800", "at most 1800 steps", "20 steps"
 std::string steps_words(const std::optional<double>& likely, double most) {
-  if (!likely) return fmt::format("at most {:.0f} steps", most);
-  return *likely == most ? fmt::format("{:.0f} steps", most)
-                         : fmt::format("about {:.0f} steps, at most {:.0f}", *likely, most);
+  const auto steps = [](double number) { return count(std::llround(number), "step"); };
+  if (!likely) return "at most " + steps(most);
+  return *likely == most ? steps(most) : fmt::format("about {}, at most {:.0f}", steps(*likely), most);
 }
 
 /// The steps where the time is not known.
@@ -56,11 +58,25 @@ std::string memory_of(const PointForecast& point) {
 /// Whether the micro-batch is found at run time.
 bool is_open(const Point& point, const RunPlan& plan) { return point.is_automatic && !plan.declared_micro_batch; }
 
-/// The point with the micro-batch that was declared, where the plan leaves it open.
-Point sized(const Point& point, const RunPlan& plan) {
-  if (!point.is_automatic || !plan.declared_micro_batch) return point;
-  std::string why;  // make_plan has refused a size that is none
-  return with_micro_batch(point, *plan.declared_micro_batch, why).value_or(point);
+/// How long the search for the micro-batch takes: each size is built anew, and its steps are timed behind a first one;
+/// then the chosen size, its half and its double once or twice more. Without a pace steps are taken to be short.
+double search_seconds_of(const PointForecast& one, const std::vector<Point>& sizes, const DevicePace* pace) {
+  std::vector<double> each;
+  double last_step = 0;
+  for (const Point& sized : sizes) {
+    const double step = pace != nullptr ? pace->step_seconds(sized).value_or(0) : 0;
+    const double set_up = pace != nullptr ? pace->set_up_seconds(sized) : set_up_seconds;
+    const double timed = step > long_step_seconds ? 0 : std::max(timed_seconds_of_size, steps_to_time(step) * step);
+    each.push_back(set_up + 2 * step + timed);
+    last_step = step;
+  }
+  if (each.empty()) each.assign(static_cast<std::size_t>(one.sizes), set_up_seconds + timed_seconds_of_size);
+  double all = std::accumulate(each.begin(), each.end(), 0.0);
+  if (each.size() < 2) return all;
+  std::ranges::sort(each, std::ranges::greater());
+  const double around =
+      std::accumulate(each.begin(), each.begin() + std::min<std::ptrdiff_t>(3, std::ssize(each)), 0.0);
+  return all + around * (last_step > long_step_seconds ? 1 : rounds_around_the_choice);
 }
 
 /// An obstacle without the value, where kind and reason are all else that it says: "gpu_clock_mhz: no device has it".
@@ -248,6 +264,10 @@ std::optional<double> Forecast::likely_seconds() const {
   return is_most() ? std::optional(all) : std::nullopt;
 }
 
+bool Forecast::is_estimated() const {
+  return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_estimated; });
+}
+
 bool Forecast::is_least() const {
   return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_least; });
 }
@@ -261,9 +281,10 @@ std::optional<double> window_seconds_of(const Measurement& measurement, double s
 }
 
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
-                  const StepSeconds& step_seconds, const MemoryOfRank& memory) {
+                  const StepSeconds& step_seconds, const MemoryOfRank& memory, const DevicePace* pace) {
   Forecast all;
   all.nodes = nodes;
+  if (pace != nullptr) all.pace = pace->words();
   if (plan.search) {
     all.likely_looks = 0;
     for (const SearchSpace& space : search_spaces(plan)) *all.likely_looks += likely_looks(space);
@@ -271,8 +292,9 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
   const Measurement& measurement = plan.measurement;
   std::map<std::string, std::optional<double>> references;  // found settings and all others have the same
   std::set<std::string> searched;                           // sizes are found once for all settings
+  std::map<std::string, std::vector<Point>> fitting;        // by the same key
   for (const Point& planned : plan.points) {
-    const Point point = sized(planned, plan);
+    const Point point = at_declared_size(planned, plan);
     PointForecast& one = all.points.emplace_back();
     one.id = point.id;
     if (memory) one.memory = memory(point);
@@ -291,16 +313,23 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
       one.most_steps = one.likely_steps =
           static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
     }
-    const std::optional<double> known = is_open(point, plan) ? std::nullopt : step_seconds(point);
-    const double step = known.value_or(0);
+    const bool open = is_open(point, plan);
+    std::vector<Point>& sizes = fitting[open ? size_key(point) : ""];
+    if (open && pace != nullptr && sizes.empty()) sizes = fitting_sizes(point, *pace);
+    const std::optional<double> known = open ? std::nullopt : step_seconds(point);
+    const std::optional<double> estimated = known || pace == nullptr || point.task
+                                                ? std::nullopt
+                                                : pace->step_seconds(sizes.empty() ? point : sizes.back());
+    const double step = known ? *known : estimated.value_or(0);
     if (!point.task) one.seconds = window_seconds_of(measurement, step);
-    if (is_open(point, plan) && searched.insert(size_key(point)).second) {
-      one.sizes = count_sizes(point);
-      const int again = one.sizes > 1 ? rounds_around_the_choice * std::min(one.sizes, 3) : 0;
-      one.search_seconds = (one.sizes + again) * (set_up_seconds + timed_seconds_of_size);
+    if (one.seconds && estimated) *one.seconds += pace->set_up_seconds(point) - set_up_seconds;
+    if (open && searched.insert(size_key(point)).second) {
+      one.sizes = sizes.empty() ? count_sizes(point) : static_cast<int>(sizes.size());
+      one.search_seconds = search_seconds_of(one, sizes, pace);
       if (one.seconds) *one.seconds += one.search_seconds;
     }
-    one.is_least = one.seconds && !known;
+    one.is_estimated = one.seconds && estimated;
+    one.is_least = one.seconds && !known && !estimated;
     if (one.seconds || !known) continue;
     if (point.task) {
       one.seconds = step * with_evaluations(*one.most_steps, point);
@@ -351,9 +380,10 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
     line("batch",
          plan.declared_micro_batch
              ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
-             : fmt::format("micro-batch of {}: found at run time, before the trials, among up to {} sizes: {} of the "
-                           "time, more where a step takes over 0.15 s",
-                           count(open, "point"), sizes, text::duration(search_seconds)));
+             : fmt::format("micro-batch of {}: found at run time, before the trials, among {}: {} of the time{}",
+                           count(open, "point"), sizes == 1 ? "1 size" : fmt::format("up to {} sizes", sizes),
+                           text::duration(search_seconds),
+                           forecast.pace.empty() ? ", more where a step takes over 0.15 s" : ""));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",
@@ -361,6 +391,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   if (plan.runs() > 1)
     line("runs", fmt::format("the plan asks for {} launches; time and energy are those of one", plan.runs()));
   if (const std::string seeds = seeds_line(plan, forecast); !seeds.empty()) line("steps", seeds);
+  if (forecast.is_estimated()) line("pace", fmt::format("estimated, not measured: {}", text::printable(forecast.pace)));
   line("time", time_line(plan, forecast));
   if (const std::string memory = memory_line(plan, forecast); !memory.empty()) line("memory", memory);
   line("energy", energy_line(forecast));
@@ -383,12 +414,14 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                               {"steps_at_most", number(point.most_steps)},
                               {"steps_likely", number(point.likely_steps)},
                               {"seconds_are_least", point.is_least},
+                              {"seconds_are_estimated", point.is_estimated},
                               {"micro_batch_sizes_at_most", point.sizes},
                               {"micro_batch_search_seconds", point.search_seconds},
                               {"memory_bytes_per_rank", point.memory ? Json(point.memory->bytes) : Json()},
                               {"memory_is_least", point.memory ? Json(point.memory->is_least) : Json()}});
   }
   json["left_out"] = plan.left_out;
+  json["pace"] = forecast.is_estimated() ? Json(forecast.pace) : Json();
   json["node_memory_bytes"] = number(forecast.node_memory_bytes);
   const bool is_known = forecast.unknown() == 0;
   const std::optional<double> all = is_known ? std::optional(forecast.seconds()) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/pace.hpp"
 #include "bench/plan/plan.hpp"
 
 namespace tw::bench {
@@ -29,14 +30,16 @@ struct PointForecast {
   std::optional<double> likely_seconds;  ///< if it reaches the target as the reference curves do; nullopt: no curve
   std::optional<double> most_steps, likely_steps;  ///< of the optimizer, of all seeds or trials; likewise
   bool is_least = false;             ///< the time of a step is not known, and a window waits for its last one
+  bool is_estimated = false;         ///< the time of a step is that of a DevicePace
   int sizes = 0;                     ///< that may be tried to find the micro-batch, before the first point that has it
-  double search_seconds = 0;         ///< of these, included: a set-up each, and the timing of short steps
+  double search_seconds = 0;         ///< of these, included: a set-up each, and the timing of its steps
   std::optional<RankMemory> memory;  ///< also of one that cannot run; nullopt: not known
 };
 
 struct Forecast {
   std::vector<PointForecast> points;  ///< in the order of the plan
   int nodes = 1;
+  std::string pace;                         ///< by what the times of steps were estimated; empty: none was
   std::string time_reason;                  ///< why whoever made it does not know the time of a step, and what tells it
   std::optional<double> node_memory_bytes;  ///< nullopt: not known, or the memory of GPUs counts
   std::map<std::string, double> maximum_power_w;     ///< of one node's counted meters, by scope; empty: no meter
@@ -52,6 +55,7 @@ struct Forecast {
   std::optional<double> likely_seconds() const;
   bool is_most() const;   ///< some of them are upper bounds
   bool is_least() const;  ///< some of them are lower bounds
+  bool is_estimated() const;  ///< some of them are by a pace
 };
 
 /// Time of one point that is measured in windows: set-up, the products timed alone, warm-up, trials, each of whole
@@ -59,9 +63,11 @@ struct Forecast {
 std::optional<double> window_seconds_of(const Measurement& measurement, double step_seconds = 0);
 
 /// `why_not`: an obstacle of a point, or nothing. Points with a micro-batch that was declared have it; the time of a
-/// step is not asked for where the micro-batch is found at run time.
+/// step is not asked for where the micro-batch is found at run time. `pace` estimates what `step_seconds` does not know
+/// of points that are measured in windows, and the search for a micro-batch: as if each size were tried that fits.
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
-                  const StepSeconds& step_seconds, const MemoryOfRank& memory = nullptr);
+                  const StepSeconds& step_seconds, const MemoryOfRank& memory = nullptr,
+                  const DevicePace* pace = nullptr);
 
 /// Why a plan's search cannot run where these meters answer; empty if it can, and without a search.
 std::string search_obstacle(const RunPlan& plan, const Forecast& forecast);

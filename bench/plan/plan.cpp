@@ -273,6 +273,7 @@ class PlanMaker {
     const Request& request = request_;
     static_cast<RunSettings&>(plan_) = request;
     plan_.suite = request.suite, plan_.device = device, plan_.kit = request.kit;
+    plan_.has_own_sizes = !request.kit && !is_suite();
     plan_.declared_micro_batch = request.declared_micro_batch;
     if (!request.adds_deterministic || is_deterministic_by_default(device)) return;
     const bool has_others = plan_.suite.find(changed_suite) != std::string::npos;
@@ -305,9 +306,10 @@ class PlanMaker {
   }
 
  private:
+  bool is_suite() const { return request_.config.empty() && request_.suite != Request().suite; }
+
   void leave_out(const Indivisible& error) {
-    const bool is_suite = request_.config.empty() && request_.suite != Request().suite;
-    const auto [why, advised] = error.words(is_suite, request_.kit.has_value());
+    const auto [why, advised] = error.words(is_suite(), request_.kit.has_value());
     leave_out(why, UsageError(error.code(), error.key(), advised));
   }
 

@@ -41,6 +41,7 @@ struct RunPlan : RunSettings {
   std::string device;                                ///< resolved: "cpu"
   std::vector<std::string> left_out;                 ///< combinations whose batch the ranks cannot share out, and why
   std::optional<results::KitInfo> kit;               ///< its SHA-256 enters the plan's
+  bool has_own_sizes = false;                        ///< whoever runs it has chosen them: no suite, no kit
   std::optional<std::int64_t> declared_micro_batch;  ///< of the automatic points; not in the plan's hash
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.

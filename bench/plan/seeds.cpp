@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "bench/plan/options/usage_error.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 namespace {
@@ -13,8 +14,8 @@ void deal_listed(RunPlan& plan, const std::vector<std::uint64_t>& seeds) {
   const std::size_t points = plan.points.size();
   if (seeds.size() % points != 0)
     throw UsageError("bad-value", "seeds",
-                     fmt::format("{}: {} seeds for {} points: give a multiple of {}, or a count", key_ref("seeds"),
-                                 seeds.size(), points, points));
+                     fmt::format("{}: {} for {} points: give a multiple of {}, or a count", key_ref("seeds"),
+                                 results::text::count(seeds.size(), "seed"), points, points));
   const auto each = static_cast<std::ptrdiff_t>(seeds.size() / points);
   for (std::size_t i = 0; i < points; ++i) {
     const auto first = seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;

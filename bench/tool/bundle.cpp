@@ -128,10 +128,9 @@ int bundle(const BundleOptions& command) {
   const std::string bytes = pack(files);
   write_out(command.out, bytes);
   const std::string what = runs.empty() ? "" : results::text::count(runs.size(), "run") + ", ";
-  fmt::print("{}: tar archive compressed with zstd, {}{} files, {}{}\nSHA-256 {}\n",
-             results::text::printable(command.out), what, files.size(),
-             results::text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed",
-             results::sha256_hex(bytes));
+  fmt::print("{}: tar archive compressed with zstd, {}{}, {}{}\nSHA-256 {}\n", results::text::printable(command.out),
+             what, results::text::count(files.size(), "file"), results::text::bytes(static_cast<double>(bytes.size())),
+             command.sign.empty() ? "" : ", signed", results::sha256_hex(bytes));
   return 0;
 }
 

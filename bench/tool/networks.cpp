@@ -67,8 +67,8 @@ std::string shape_of(const models::Product& p, const char* unit) {
                        p.out_channels, p.kernel.brief(), p.stride.brief()) +
            (p.groups > 1 ? fmt::format(", {} groups", p.groups) : "");
   if (p.kind == models::Product::Kind::attention)
-    return fmt::format("{} x {} {}, {} heads of {}{}{}", p.batch, p.seq, unit, p.heads, p.head_dim,
-                       p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
+    return fmt::format("{} x {} {}, {} of {}{}{}", p.batch, p.seq, unit, results::text::count(p.heads, "head"),
+                       p.head_dim, p.kv_heads > 0 ? fmt::format(", {} of keys and values", p.kv_heads) : "",
                        p.causal ? "" : ", not causal");
   if (p.kind == models::Product::Kind::interaction)
     return fmt::format("{} x pairs of {} vectors of {}", p.batch, p.heads, p.head_dim);

@@ -83,8 +83,9 @@ int plan(const PlanCommand& command) {
                                            point.recomputed_layers, point.ranks)
                           .total()};
   };
+  const std::optional<DevicePace> pace = DevicePace::of(node, device, command.nodes, ranks);
   Forecast made = forecast(
-      plan, command.nodes, why_not, [](const Point&) { return std::nullopt; }, memory);
+      plan, command.nodes, why_not, [](const Point&) { return std::nullopt; }, memory, pace ? &*pace : nullptr);
   if (device != "cuda" && node.memory_bytes) made.node_memory_bytes = static_cast<double>(*node.memory_bytes);
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;

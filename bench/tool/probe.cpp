@@ -119,6 +119,8 @@ std::string json_of(const Findings& findings) {
   const Abilities node = abilities_here(meters, knobs);
   Json json = {{"host", node.host}};
   json["cpu"]["bf16"] = node.cpu_bf16 ? Json(*node.cpu_bf16) : Json();
+  json["cpu"]["cores"] = node.cores;
+  json["gpus"] = node.gpus;
   json["memory"]["total_bytes"] = node.memory_bytes ? Json(*node.memory_bytes) : Json();
   json["meters"] = json["telemetry"] = json["knobs"] = Json::array();
   for (const power::MeterFinding& m : meters) {
@@ -191,7 +193,7 @@ void print_knob(const power::KnobFinding& k) {
     if (power::names_of(k.kind).empty()) {
       text += fmt::format(", {} to {}", results::text::significant(range.minimum, 4),
                           results::text::significant(range.maximum, 4));
-      if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
+      if (!range.values.empty()) text += " in " + results::text::count(range.values.size(), "value");
     } else {
       for (const double value : range.values) text += ", " + power::set_point_text(k.kind, value);
     }

@@ -68,8 +68,10 @@ void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const 
                ? found->second
                : known.emplace(workload, time_a_step(context, point, few_steps.measurement)).first->second;
   };
-  Forecast made = forecast(plan, job.nodes(), why_not, step_seconds,
-                           [&](const Point& point) { return memory_of_rank(point, plan, device); });
+  if (device.info().kind == models::DeviceKind::cuda) node.gpus = {device.info().name};
+  const std::optional<DevicePace> pace = DevicePace::of(node, plan.device, job.nodes(), job.size());
+  const auto memory = [&](const Point& point) { return memory_of_rank(point, plan, device); };
+  Forecast made = forecast(plan, job.nodes(), why_not, step_seconds, memory, pace ? &*pace : nullptr);
   if (device.info().kind != models::DeviceKind::cuda && node.memory_bytes)
     made.node_memory_bytes = static_cast<double>(*node.memory_bytes);
   if (!job.is_root()) return;

@@ -57,7 +57,7 @@ std::string export_one_step(comm::Job& job, models::Device& device, const RunPla
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty())
     throw Stop(exit_environment, "unsupported", why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device)); !why.empty())
-    throw Stop(exit_environment, "out-of-memory", why);
+    throw Stop(exit_code_of_too_large(point, plan, job, device), "out-of-memory", why);
   if (point.ranks > 1 && !point.network.shape->tables().rows.empty())
     throw Stop(exit_usage, "options-conflict",
                fmt::format("--export-step: the tables of {} would lie on {} ranks: run it with one",

@@ -57,11 +57,11 @@ NetworkDescription find_network(const std::string& name) {
 NetworkDescription cut_layers(NetworkDescription network, int layers) {
   const LayerCount has = network.shape->layers();
   if (layers < has.least || layers > has.count)
-    throw std::invalid_argument("cannot cut " + network.name + " to " + std::to_string(layers) + " layers: it has " +
-                                std::to_string(has.count) + " " + has.name +
-                                (has.least == has.count
-                                     ? ", and none can be left out"
-                                     : ", choose " + std::to_string(has.least) + " to " + std::to_string(has.count)));
+    throw std::invalid_argument(
+        "cannot cut " + network.name + " to " + std::to_string(layers) + (layers == 1 ? " layer" : " layers") +
+        ": it has " + std::to_string(has.count) + " " + has.name +
+        (has.least == has.count ? ", and none can be left out"
+                                : ", choose " + std::to_string(has.least) + " to " + std::to_string(has.count)));
   network.shape = network.shape->cut(layers);
   return network;
 }

@@ -29,6 +29,10 @@ struct Family {
   /// Of one of its networks, for least_memory(): the block in front of the layers, then each of these (LayerCount).
   std::vector<BlockElements> (*blocks)(const NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len) = nullptr;
+  /// Of one of its networks, for least_memory(): elements of what NetworkShape::products() of as many layers read, each
+  /// tensor once, without the network's input. Null: hardly two of its products read the same.
+  double (*read_by_products)(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len,
+                             int layers) = nullptr;
 };
 
 /// Sizes that have `layers`, with the first so many.

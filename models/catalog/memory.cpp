@@ -35,23 +35,24 @@ double input_elements(const std::vector<Product>& products) {
   return all;
 }
 
-std::vector<BlockElements> blocks_of(const NetworkDescription& network, std::int64_t micro_batch,
-                                     std::int64_t seq_len) {
+const Family& family_of(const NetworkDescription& network) {
   for (const auto& [name, family] : families())
-    if (name == network.shape->family()) return family.blocks(network, micro_batch, seq_len);
+    if (name == network.shape->family()) return family;
   throw std::logic_error("no family is called " + network.shape->family());
 }
 
 /// Bytes of activations where the first `recomputed` layers keep only what they hand on.
 double kept_bytes(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len, int recomputed,
                   double element, double input_element) {
+  const Family& family = family_of(network);
   const auto inputs = [&](int layers) {  // of the products up to there
-    return input_elements(network.shape->products(micro_batch, seq_len, layers));
+    return family.read_by_products != nullptr ? family.read_by_products(network, micro_batch, seq_len, layers)
+                                              : input_elements(network.shape->products(micro_batch, seq_len, layers));
   };
   const int count = layer_count(network);
   const double all = inputs(count);
   if (recomputed <= 0) return all * input_element;
-  const std::vector<BlockElements> blocks = blocks_of(network, micro_batch, seq_len);
+  const std::vector<BlockElements> blocks = family.blocks(network, micro_batch, seq_len);
   double handed_on = 0, largest = 0;  // to the recomputed layers; of the saved tensors that lie in one region
   for (int i = 0; i <= recomputed; ++i) {
     const BlockElements& block = blocks.at(static_cast<std::size_t>(i));

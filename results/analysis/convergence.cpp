@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "results/record/text.hpp"
+
 namespace tw::results {
 namespace {
 
@@ -54,7 +56,8 @@ std::string difference(const Json& reference, const Target& target, const Worklo
 }
 
 std::string band(const ConvergenceReference& r) {
-  return fmt::format("{:.4g} to {:.4g} steps ({}, {} seeds)", r.steps_low, r.steps_high, r.source, r.seeds);
+  return fmt::format("{:.4g} to {:.4g} steps ({}, {})", r.steps_low, r.steps_high, r.source,
+                     text::count(r.seeds, "seed"));
 }
 
 /// Text rounding and the compiler's order of operations, nothing more.

@@ -241,7 +241,7 @@ void settings(const Report& report, RunRuleCheck& found) {
         found, RunRuleState::not_checkable,
         fmt::format("{} point{} unsupported here ({}){}", refused, refused == 1 ? "" : "s", listed(why, "; "),
                     asked > refused ? fmt::format("; {} had the requested value under load", asked - refused) : ""));
-  found.reason = fmt::format("{} points had the requested value under load", asked);
+  found.reason = text::count(asked, "point") + " had the requested value under load";
 }
 
 void throttling(const Report& report, RunRuleCheck& found) {

@@ -24,7 +24,7 @@ std::string why_missed(const Target& target, const TargetRun& run) {
   if (run.evaluations.empty()) return text + ": it was never evaluated";
   const Evaluation& last = run.evaluations.back();
   const double metric = metric_of(target, last);
-  text += " in " + std::to_string(last.step) + " steps";
+  text += " in " + text::count(last.step, "step");
   return text +
          (std::isfinite(metric) ? " (" + fmt::format("{:.4g}", metric) + " at the end)" : ": its loss is not finite");
 }

@@ -237,7 +237,7 @@ class Checker {
     if (looked_at == 0) return;
     const bool violated = static_cast<double>(failed.size()) > rule.at_most.value_or(0);
     add(rule, s, "", violated ? RuleState::violated : RuleState::kept,
-        failed.empty() ? fmt::format("none of {} points", looked_at)
+        failed.empty() ? "none of " + text::count(looked_at, "point")
                        : fmt::format("{} of {} points (at most {}): {}", failed.size(), looked_at,
                                      rule.at_most.value_or(0), fmt::join(failed, ", ")));
   }

@@ -214,7 +214,7 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
     return std::string(was_interrupted(r.context)      ? "interrupted"
                        : r.context.finished_at.empty() ? "not finished"
                                                        : "finished") +
-           (missing > 0 ? fmt::format(", {} points missing", missing) : "");
+           (missing > 0 ? fmt::format(", {} missing", text::count(missing, "point")) : "");
   };
   found.note("run", state(a), state(b));
   if (a.context.launch && a.context.launch == b.context.launch)

@@ -107,9 +107,9 @@ std::vector<RecordPair> match_records(const std::vector<const Record*>& referenc
       } else {
         for (const std::size_t place : places)
           pairs[place].why_missing = fmt::format(
-              "{} points of this workload in other splits or settings, and {} in the reference: "
+              "{} of this workload in other splits or settings, and {} in the reference: "
               "ambiguous; select one with --only TEXT",
-              found->second.size(), places.size());
+              text::count(found->second.size(), "point"), places.size());
       }
     }
   }

@@ -336,8 +336,9 @@ void inputs_sheet(Workbook& book, const Report& report, const std::optional<Cost
   line("launcher", "", c.launcher);
   for (const HostInfo& h : c.hosts) {
     line("host", h.name,
-         fmt::format("{}; {} sockets, {} cores, {} hardware threads, {} usable; {}", h.cpu, h.sockets, h.cores,
-                     h.hardware_threads, h.usable_threads, text::bytes(static_cast<double>(h.memory_bytes))));
+         fmt::format("{}; {}, {}, {}, {} usable; {}", h.cpu, text::count(h.sockets, "socket"),
+                     text::count(h.cores, "core"), text::count(h.hardware_threads, "hardware thread"), h.usable_threads,
+                     text::bytes(static_cast<double>(h.memory_bytes))));
     line("host", h.name, h.os + ", kernel " + h.kernel);
     if (h.cpu_governor) line("CPU governor", h.name, *h.cpu_governor);
     if (h.hypervisor) line("hypervisor", h.name, *h.hypervisor);

@@ -152,10 +152,11 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
     line("command", text::join(c.argv, " "));
     line("launcher", c.launcher);
     for (const HostInfo& h : c.hosts) {
-      line("host " + h.name, fmt::format("{}; {} cores, {} usable threads, {}; {}, kernel {}{}{}", h.cpu, h.cores,
-                                         h.usable_threads, text::bytes(static_cast<double>(h.memory_bytes)), h.os,
-                                         h.kernel, h.hypervisor ? "; hypervisor " + *h.hypervisor : "",
-                                         h.container ? "; container " + *h.container : ""));
+      line("host " + h.name,
+           fmt::format("{}; {}, {}, {}; {}, kernel {}{}{}", h.cpu, text::count(h.cores, "core"),
+                       text::count(h.usable_threads, "usable thread"), text::bytes(static_cast<double>(h.memory_bytes)),
+                       h.os, h.kernel, h.hypervisor ? "; hypervisor " + *h.hypervisor : "",
+                       h.container ? "; container " + *h.container : ""));
       line("network of " + h.name, text::join(h.nics, ", "));
     }
     for (const DeviceEntry& d : c.devices)

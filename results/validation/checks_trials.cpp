@@ -15,7 +15,7 @@ namespace tw::results {
 namespace {
 
 std::string length(const char* other, std::size_t found, std::size_t expected) {
-  return "has " + std::to_string(found) + " values, " + other + " has " + std::to_string(expected);
+  return "has " + text::count(found, "value") + ", " + other + " has " + std::to_string(expected);
 }
 
 double phase(const Trial& trial, const char* name) {

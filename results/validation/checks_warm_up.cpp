@@ -71,9 +71,8 @@ void check_planned_warm_up(const Record& record, std::size_t place, std::int64_t
   const std::string at = place_of(place, 0) + "/first_step";
   const bool is_exact = window_s <= 0;
   if (is_exact ? planned != first : first < planned)
-    return found.broken(
-        "steps_order", at,
-        "is " + std::to_string(first) + ", the plan warms up for " + std::to_string(planned) + " steps");
+    return found.broken("steps_order", at,
+                        "is " + std::to_string(first) + ", the plan warms up for " + text::count(planned, "step"));
   if (is_exact) return;
   if (!record.warm_up) return note_many_steps(record, window_s, at, found);
   const std::vector<double>& steps = record.warm_up->step_time_s;

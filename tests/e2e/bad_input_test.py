@@ -75,7 +75,7 @@ class Values(Refusals):
         self.refused(USAGE, ["error[bad-value]", "--layers 99"], "--model", "gpt2-tiny", "--layers", 99)
 
     def test_more_memory_than_the_node_has(self):
-        self.refused(ENVIRONMENT, ["error[out-of-memory]", "GiB"], "--model", "gpt2-1558m", "--micro-batch", 100000)
+        self.refused(USAGE, ["error[out-of-memory]", "GiB"], "--model", "gpt2-1558m", "--micro-batch", 100000)
         peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         self.assertLess(peak_kib, 2 << 20, "said before anything is allocated: the weights alone are 6 GiB")
 

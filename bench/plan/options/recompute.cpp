@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/plan/options/usage_error.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::bench {
 
@@ -24,7 +25,7 @@ int recomputed_layers(const Recompute& recompute, const models::NetworkDescripti
   if (!recompute.layers) return static_cast<int>(std::ceil(recompute.share * there - 1e-9));
   if (*recompute.layers > there)
     throw bad_value("recompute", std::to_string(*recompute.layers),
-                    fmt::format("value too large: {} has {} layers", network.name, there));
+                    fmt::format("value too large: {} has {}", network.name, results::text::count(there, "layer")));
   return *recompute.layers;
 }
 

@@ -94,6 +94,10 @@ std::vector<std::string> task_differences(const results::Target& target, const m
   same("schedule/final_share", target.schedule.final_share, task.final_learning_rate_share);
   same("schedule/warmup_steps", target.schedule.warmup_steps, task.warmup_steps);
   same("schedule/decay_steps", target.schedule.decay_steps, task.decay_steps);
+  // The opposite is looked for by check_extrapolation(), also in reports of other versions.
+  if (task.extrapolated_from.empty() && target.extrapolated_from)
+    found.push_back(fmt::format("extrapolated_from is \"{}\", and the task has been trained",
+                                results::text::printable(*target.extrapolated_from)));
   return found;
 }
 

@@ -175,8 +175,8 @@ ParseResult parse_options(int argc, char** argv) {
   }());
   app.get_formatter()->column_width(30);
   app.footer(
-      "Exit codes: 0 success, 1 a target was missed, 2 usage, 3 environment or permission, 4 no valid measurement,\n"
-      "5 interrupted; the report has the finished points.");
+      "Exit codes: 0 success, 1 a target was missed, 2 usage, or sizes that do not fit into memory, 3 environment or\n"
+      "permission, 4 no valid measurement, 5 interrupted; the report has the finished points.");
   add_plan_options(app, options);
   for (const LaunchOption& option : launch_options()) add_launch_option(app, option, options);
   std::string format;

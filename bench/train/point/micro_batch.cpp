@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <optional>
 #include <set>
@@ -19,13 +18,6 @@
 
 namespace tw::bench {
 namespace {
-
-/// For half a second.
-int steps_to_time(double step_seconds) {
-  constexpr double least_steps = 3, most_steps = 20;
-  return static_cast<int>(
-      std::clamp(std::ceil(timed_seconds_of_size / std::max(step_seconds, 1e-9)), least_steps, most_steps));
-}
 
 /// The point's speed, the greater of this one and that before, or the reason why there is none (collective).
 void time_size(RunContext& context, const Point& point, Measurement& measurement, results::MicroBatchTrial& trial) {

@@ -8,6 +8,8 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/batch.hpp"
+#include "bench/train/job/outcome.hpp"
 #include "models/catalog/fp8.hpp"
 #include "models/catalog/table_placement.hpp"
 #include "results/record/text.hpp"
@@ -17,16 +19,18 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
 
-/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty if they fit. At most `most_ranks` ranks
-/// count.
+/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 5.2 of 8.0 GiB are available"; empty if they fit. At most `most_ranks`
+/// ranks count.
 std::string why_no_host_memory(const comm::Job& job, std::size_t rank_bytes, int most_ranks) {
   const int ranks = std::min(job.local_size(), most_ranks);
   const double each = static_cast<double>(rank_bytes) / gib, needed = each * ranks;
   const auto available = memory_available_bytes();
   const double there = available ? static_cast<double>(*available) / gib : 0;
   if (!available || needed <= there) return {};
-  return fmt::format("needs {:.1f} GiB on {} ({} × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
-                     results::text::count(ranks, "rank"), each, there);
+  const auto all = memory_total_bytes();
+  return fmt::format("needs {:.1f} GiB on {} ({} × {:.1f} GiB), {:.1f}{} GiB are available", needed, job.host(),
+                     results::text::count(ranks, "rank"), each, there,
+                     all ? fmt::format(" of {:.1f}", static_cast<double>(*all) / gib) : "");
 }
 
 /// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty if it has them.
@@ -53,6 +57,23 @@ std::size_t mean_bytes(const models::MemoryPlan& plan, const models::TrainerConf
     return static_cast<std::size_t>(of_rows * tables.width) * sizeof(float);
   };
   return plan.total() + bytes(tables.all_rows()) / static_cast<std::size_t>(config.ranks) - bytes(rows);
+}
+
+/// Bytes of a rank that are known before anything is allocated.
+std::size_t rank_bytes(const Point& point, const RunPlan& plan, const comm::Job& job, const models::DeviceInfo& info) {
+  const models::TrainerConfig config = trainer_config(point, plan, job.rank());
+  const models::MemoryPlan memory = models::plan_memory(config, info.threads);
+  return info.kind == models::DeviceKind::cuda ? bytes_anywhere(memory) : mean_bytes(memory, config);
+}
+
+/// Whether the point exceeds what this rank's node, or its GPU, has where nothing else uses any.
+bool exceeds_machine(const Point& point, const RunPlan& plan, const comm::Job& job, const models::DeviceInfo& info) {
+  if (job.rank() >= point.ranks) return false;
+  const auto bytes = static_cast<double>(rank_bytes(point, plan, job, info));
+  if (info.kind == models::DeviceKind::cuda)
+    return info.memory_bytes > 0 && bytes > static_cast<double>(info.memory_bytes);
+  const auto all = memory_total_bytes();
+  return all && bytes * std::min(job.local_size(), point.ranks) > static_cast<double>(*all);
 }
 
 }  // namespace
@@ -136,19 +157,27 @@ std::string why_too_large(const Point& point, const RunPlan& plan, const comm::J
   if (job.rank() >= point.ranks) return {};  // it sleeps
   const models::DeviceInfo info = device.info();
   const bool is_gpu = info.kind == models::DeviceKind::cuda;
-  const auto bytes = [&](const Point& one) {
-    const models::TrainerConfig config = trainer_config(one, plan, job.rank());
-    const models::MemoryPlan memory = models::plan_memory(config, info.threads);
-    return is_gpu ? bytes_anywhere(memory) : mean_bytes(memory, config);
-  };
+  const auto bytes = [&](const Point& one) { return rank_bytes(one, plan, job, info); };
   const std::string why =
       is_gpu ? why_no_device_memory(info, bytes(point)) : why_no_host_memory(job, bytes(point), point.ranks);
   if (why.empty()) return {};
   const MemoryLimit limit{static_cast<double>(is_gpu ? info.memory_bytes : memory_available_bytes().value_or(0)),
                           is_gpu ? 1 : std::min(job.local_size(), point.ranks),
                           [&](const Point& one) { return static_cast<double>(bytes(one)); }};
-  return fmt::format("{} {}: {}", point.id, why,
-                     advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch, limit));
+  const bool is_busy = !is_gpu && !exceeds_machine(point, plan, job, info);
+  return fmt::format("{} {}: {}{}", point.id, why,
+                     advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch, limit),
+                     is_busy ? ", or end what else uses memory there" : "");
+}
+
+int exit_code_of_too_large(const Point& point, const RunPlan& plan, comm::Job& job, const models::Device& device) {
+  const models::DeviceInfo info = device.info();
+  const auto exceeds_anywhere = [&](const Point& one) {
+    return job.maximum({exceeds_machine(one, plan, job, info) ? 1.0 : 0.0}).front() > 0;
+  };
+  const bool is_declared = point.is_automatic && plan.declared_micro_batch.has_value();
+  const bool is_own = plan.has_own_sizes || (is_declared && !exceeds_anywhere(point));
+  return is_own && exceeds_anywhere(at_declared_size(point, plan)) ? exit_usage : exit_environment;
 }
 
 std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device) {

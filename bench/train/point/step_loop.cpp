@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "bench/plan/batch.hpp"
 #include "bench/train/job/interruption.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/point_config.hpp"

@@ -83,8 +83,6 @@ class PointRun {
   double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 if steps do not run ahead
 };
 
-/// Other programs disturb the mean of a step this long less than a few short ones.
-inline constexpr double long_step_seconds = 5;
 /// The least of the slowest rank's seconds of a few steps behind the first, which builds things (collective): another
 /// program's bursts make single ones many times as long. `more`: how many steps to time besides one that took so many
 /// seconds; of a long one none. `measurement` is that of the context's plan.

@@ -21,6 +21,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/sweep/folders.hpp"
+#include "results/record/text.hpp"
 #include "results/validation/validate.hpp"
 
 namespace tw::bench {
@@ -159,8 +160,10 @@ std::vector<LaunchDifference> of_machines(const results::Context& before, const 
   };
   hosts("CPU", [](const results::HostInfo& host) { return host.cpu; });
   hosts("processors", [](const results::HostInfo& host) {
-    return fmt::format("{} sockets, {} cores, {} threads ({} usable), {} NUMA nodes", host.sockets, host.cores,
-                       host.hardware_threads, host.usable_threads, host.numa_nodes);
+    using results::text::count;
+    return fmt::format("{}, {}, {} ({} usable), {}", count(host.sockets, "socket"), count(host.cores, "core"),
+                       count(host.hardware_threads, "thread"), host.usable_threads,
+                       count(host.numa_nodes, "NUMA node"));
   });
   hosts("CPU limit", [](const results::HostInfo& host) { return host.cgroup_cpu_limit.value_or(""); });
   hosts("kernel", [](const results::HostInfo& host) { return host.kernel; });

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include <system_error>
 
 #include "bench/inventory/inventory.hpp"
+#include "bench/plan/batch.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/search.hpp"
@@ -63,18 +65,23 @@ double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
-/// Throws Stop on all ranks where no point of the plan can run (collective). Memory is named before what the device
-/// lacks, so that the code does not depend on the order of the points.
+/// Throws Stop on all ranks where no point of the plan can run (collective). Memory that the machine has, but not free,
+/// is named first, then memory that it lacks, then what the device does not support, so that the exit code does not
+/// depend on the order of the points.
 void refuse_where_none_can_run(const Sweep& sweep) {
-  std::string unsupported, too_large;  // the first of each
+  std::string unsupported;
+  std::map<int, std::string> too_large;  // by exit code; the first of each
   for (const Point& point : sweep.plan.points) {
-    std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
-    std::string& first = why.empty() ? too_large : unsupported;
-    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
+    if (std::string why = sweep.job.agree(why_unsupported(point, sweep.device)); !why.empty()) {
+      if (unsupported.empty()) unsupported = std::move(why);
+      continue;
+    }
+    const Point sized = at_declared_size(point, sweep.plan);
+    std::string why = sweep.job.agree(why_too_large(sized, sweep.plan, sweep.job, sweep.device));
     if (why.empty()) return;
-    if (first.empty()) first = std::move(why);
+    too_large.emplace(exit_code_of_too_large(point, sweep.plan, sweep.job, sweep.device), std::move(why));
   }
-  if (!too_large.empty()) throw Stop(exit_environment, "out-of-memory", too_large);
+  if (!too_large.empty()) throw Stop(too_large.rbegin()->first, "out-of-memory", too_large.rbegin()->second);
   if (!unsupported.empty()) throw Stop(exit_environment, "unsupported", unsupported);
 }
 

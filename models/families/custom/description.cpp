@@ -190,6 +190,31 @@ static NetworkDescription of_layers(const std::string& json) {
   return {"custom-" + description.name, shape(description), description.micro_batch, description.seq_len};
 }
 
+static double elements_of(const Extent& extent, std::int64_t micro_batch, std::int64_t seq_len) {
+  return static_cast<double>(micro_batch) * static_cast<double>(extent.positions(seq_len)) *
+         static_cast<double>(extent.channels);
+}
+
+/// Branches read one tensor, which is kept once.
+static double read_by_products(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len,
+                               int layers) {
+  const auto& d = network.as<CustomDescription>();
+  const std::vector<int> ends = pieces(d);
+  const int end = layers >= layer_count(network) ? ends.back() : ends[static_cast<std::size_t>(layers)];
+  std::set<int> read;
+  for (int i = 0; i < end; ++i) {
+    const Operation& o = d.operations[static_cast<std::size_t>(i)];
+    using enum Kind;
+    const bool is_product = o.kind == linear || o.kind == loss || o.kind == convolution ||
+                            o.kind == transposed_convolution || o.kind == attention;
+    if (is_product && !o.inputs.empty()) read.insert(d.owner(o.inputs.front()));
+  }
+  read.erase(network_input);
+  double all = 0;
+  for (const int place : read) all += elements_of(d.extent(place), micro_batch, seq_len);
+  return all;
+}
+
 static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& network, std::int64_t micro_batch,
                                                      std::int64_t seq_len) {
   const auto& d = network.as<CustomDescription>();
@@ -199,8 +224,7 @@ static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& n
     BlockElements block;
     for (int i = first; i < end; ++i) {
       const Operation& o = d.operations[static_cast<std::size_t>(i)];
-      const double elements = static_cast<double>(micro_batch) * static_cast<double>(o.out.positions(seq_len)) *
-                              static_cast<double>(o.out.channels);
+      const double elements = elements_of(o.out, micro_batch, seq_len);
       if (i + 1 == end)
         block.output = elements;
       else if (!o.is_view())
@@ -213,6 +237,8 @@ static std::vector<BlockElements> elements_of_blocks(const NetworkDescription& n
   return blocks;
 }
 
-Family describe() { return {.of_layers = of_layers, .blocks = elements_of_blocks}; }
+Family describe() {
+  return {.of_layers = of_layers, .blocks = elements_of_blocks, .read_by_products = read_by_products};
+}
 
 }  // namespace tw::models::family::custom

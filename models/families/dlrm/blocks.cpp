@@ -286,8 +286,8 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
     throw Error(Failure::usage, "a DLRM needs dense features, tables, and layers in both of its MLPs");
   for (std::size_t i = 0; i < d.table_rows.size(); ++i)
     if (d.table_rows[i] < 2)
-      throw Error(Failure::usage, "table " + std::to_string(i) + " has " + std::to_string(d.table_rows[i]) +
-                                      " rows, at least 2 are needed");
+      throw Error(Failure::usage, "table " + std::to_string(i) + " has too few rows (" +
+                                      std::to_string(d.table_rows[i]) + "): at least 2 are needed");
   std::vector<std::unique_ptr<Block>> chain;
   std::int64_t in = d.dense_features;
   const auto linear = [&](const char* mlp, std::size_t index, std::int64_t out) {

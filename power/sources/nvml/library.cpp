@@ -207,6 +207,20 @@ Sight look() {
   return sight;
 }
 
+std::vector<std::string> names_of_visible() {
+  Unavailable why;
+  const std::shared_ptr<const Library> library = Library::open(&why);
+  std::vector<std::string> names;
+  if (!library) return names;
+  const std::vector<std::string> visible = look().visible;
+  for (const Device& device : find_devices(*library)) {
+    if (!device.error.reason.empty() || std::ranges::find(visible, device.domain()) == visible.end()) continue;
+    if (device.mig) return {};
+    names.push_back(device.name);
+  }
+  return names;
+}
+
 GpuName name_of(const std::string& uuid) {
   constexpr std::string_view prefix = "GPU-";
   const GpuName as_given{uuid, uuid};

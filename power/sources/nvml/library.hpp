@@ -83,6 +83,9 @@ Sight look();
 /// name_of_gpu() of power/visible_gpus.hpp.
 GpuName name_of(const std::string& uuid);
 
+/// names_of_gpus() of power/visible_gpus.hpp.
+std::vector<std::string> names_of_visible();
+
 /// One field value as a number; nullopt if the device does not have it.
 std::optional<double> field_number(const FieldValue& field);
 std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);

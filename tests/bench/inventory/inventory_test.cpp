@@ -139,6 +139,7 @@ TEST(Host, EmptyTreeGivesAbsentFields) {
   EXPECT_FALSE(host.steal_share_since_boot);
   EXPECT_TRUE(host.nics.empty());
   EXPECT_FALSE(memory_available_bytes(root.path()));
+  EXPECT_FALSE(memory_total_bytes(root.path()));
   EXPECT_FALSE(read_cpu_times(root.path()));
   EXPECT_EQ(peak_resident_bytes(root.path()), 0u);
 }
@@ -246,6 +247,7 @@ TEST(Cgroup, Version2TakesTheSmallestAlongTheChain) {
   EXPECT_EQ(limits.memory_bytes, 4000000000u);
   EXPECT_EQ(limits.memory_available_bytes, 3000000000u);
   EXPECT_EQ(memory_available_bytes(root.path()), 3000000000u);
+  EXPECT_EQ(memory_total_bytes(root.path()), 4000000000u);
   const HostInfo host = inspect_host(root.path());
   EXPECT_EQ(host.cgroup_cpu_limit, "2.5 CPUs");
   EXPECT_EQ(host.cgroup_memory_limit_bytes, 4000000000u);

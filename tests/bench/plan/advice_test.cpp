@@ -56,6 +56,25 @@ TEST(Abilities, AdviceOnMemoryNamesOnlyWhatReducesIt) {
   recomputed.recomputed_layers = 2, recomputed.micro_batch = 65536;
   EXPECT_TRUE(has(advice_on_memory(recomputed), "use a smaller --micro-batch or ")) << advice_on_memory(recomputed);
   // The N that is named fits, one more does not.
+  const auto bytes_of = [](const Point& one) {
+    return models::least_memory(one.network, one.precision, one.micro_batch, one.seq_len, one.recomputed_layers)
+        .total();
+  };
+  const auto most_named = [](const std::string& text) {
+    const std::string words = "--micro-batch N with N up to ";
+    const std::size_t at = text.find(words);
+    return at == std::string::npos ? 0 : std::stoll(text.substr(at + words.size()));
+  };
+  for (const int recomputed_layers : {0, 2}) {
+    Point many = point_of("llama-tiny", 1);
+    many.micro_batch = 100'000, many.recomputed_layers = recomputed_layers;
+    const std::string advice = advice_on_memory(many, false, MemoryLimit{1 * gib, 1});
+    Point fitting = many;
+    fitting.micro_batch = most_named(advice);
+    EXPECT_TRUE(bytes_of(fitting) <= 1 * gib && fitting.micro_batch > 1) << advice;
+    ++fitting.micro_batch;
+    EXPECT_GT(bytes_of(fitting), 1 * gib) << advice;
+  }
   const std::string up_to = "--layers N with N up to ";
   const int layers = std::stoi(shared.substr(shared.find(up_to) + up_to.size()));
   for (const int more : {0, 1}) {

@@ -80,7 +80,7 @@ TEST(Suites, HaveSizesByClassOfDevice) {
   using Networks = std::set<std::string>;
   for (const char* suite : {"standard", "procurement"}) {
     const RunPlan cpu = make_plan(suite_request(suite), 8, "cpu"), gpu = make_plan(suite_request(suite), 8, "cuda");
-    Networks of_cpus{"gpt2-124m@1024", "llama3.2-1b-l2@512", "resnet-50"};
+    Networks of_cpus{"gpt2-124m@256", "llama3.2-1b-l2@128", "resnet-50"};
     if (suite == std::string("procurement")) of_cpus.insert({"bert-large-l2@512", "dlrm"});
     EXPECT_EQ(networks_of(cpu), of_cpus) << suite;
     EXPECT_EQ(networks_of(gpu), (Networks{"gpt2-1558m@1024", "llama3.2-1b@4096", "llama3.1-8b-l4@8192",

@@ -142,6 +142,24 @@ TEST(AutoMicroBatch, TheForecastSaysThatItIsFoundAtRunTime) {
        "micro-batch of 1 point: found at run time, before the trials, among up to 4 sizes: ");
 }
 
+TEST(AutoMicroBatch, OneIsNoPlural) {
+  const auto text_of = [](const std::vector<std::string>& words) {
+    const RunPlan plan = plan_of(words, 2);
+    const Forecast made = forecast(
+        plan, 1, [](const Point&) { return std::string(); }, [](const Point&) { return std::nullopt; });
+    return forecast_text(plan, made, 200);
+  };
+  says(text_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "2"}), "the trials, among 1 size: ");
+  says(text_of({"--model", "gpt2-tiny", "--steps", "1", "--warmup", "0"}), "  1 step\n");
+  std::string why;
+  const RunPlan three = plan_of({"--model", "gpt2-tiny", "--micro-batch", "auto", "--global-batch", "3"}, 3);
+  Point odd = three.points.front();
+  odd.fixed_global = 4;
+  EXPECT_FALSE(with_micro_batch(odd, 1, why));
+  says(why, "1 sample × 3 ranks do not divide the global batch 4");
+  says(refusal({"--model", "gpt2-tiny", "--layers", "1", "--recompute", "2"}), "gpt2-tiny has 1 layer");
+}
+
 TEST(AutoMicroBatch, TheForecastHasTheSearchOncePerSizeThatIsShared) {
   const auto forecast_of = [](const RunPlan& plan) {
     return forecast(

@@ -93,7 +93,7 @@ TEST(Shares, ProcurementHasTwoLowerClocksOfWhatTrainsWhereItTellsItsRange) {
   EXPECT_EQ(cpu.points.size(), 34u);
   EXPECT_EQ(set(cpu, KnobKind::cpu_frequency, 2300), 6);
   EXPECT_EQ(set(cpu, KnobKind::cpu_frequency, 3050), 6);
-  EXPECT_EQ(set(cuda, KnobKind::gpu_clock, 1100), 6);
+  EXPECT_EQ(set(cuda, KnobKind::gpu_clock, 1100), 4) << "without bert-large and llama3.1-8b, to end within 4 h";
   EXPECT_EQ(neither.points.size(), 22u);
   ASSERT_EQ(neither.left_out.size(), 1u);
   EXPECT_NE(neither.left_out[0].find("50% and 75%"), std::string::npos);

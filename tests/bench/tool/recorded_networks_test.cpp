@@ -168,6 +168,7 @@ TEST(RecordedNetworks, TheTaskIsTheNetworks) {
   expect([](results::Target& t) { t.schedule.final_share = 1; });
   expect([](results::Target& t) { t.schedule.warmup_steps += 1; });
   expect([](results::Target& t) { t.schedule.decay_steps += 1; });
+  expect([](results::Target& t) { t.extrapolated_from = "dlrm with tables of at most 10 rows"; });
   const Findings free = findings_after(target_report_of("dlrm-tiny"), [](results::Record& r) {
     r.target->value *= 2, r.workload.micro_batch *= 2, r.workload.global_batch *= 4;
   });

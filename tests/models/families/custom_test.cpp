@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 
+#include "models/catalog/described.hpp"
 #include "models/catalog/memory.hpp"
 #include "models/data/segmented_source.hpp"
 #include "models/data/synthetic_data.hpp"
@@ -226,6 +227,36 @@ TEST(CustomMemory, ThePlanCoversWhatTheCpuTakes) {
           << name;
     }
   }
+}
+
+/// What several layers read is kept once: were it counted for each of them, the bound would refuse what fits.
+TEST(CustomMemory, ABranchDoesNotCountWhatAnotherOneReads) {
+  TW_NEEDS_CPU();
+  constexpr int branches = 12;
+  std::string layers = R"({"layer": "convolution", "channels": 32, "kernel": 3, "padding": 1, "name": "stem"},)";
+  std::string others;
+  for (int i = 0; i < branches; ++i) {
+    const std::string name = "branch" + std::to_string(i);
+    layers += R"({"layer": "convolution", "channels": 1, "kernel": 1, "from": "stem", "name": ")" + name + R"("},)";
+    if (i + 1 < branches) others += (i > 0 ? ", \"" : "\"") + name + "\"";
+  }
+  layers += R"({"layer": "concatenation", "with": [)" + others + R"(]},)";
+  // Its input is smaller than its output.
+  layers += R"({"layer": "transposed_convolution", "channels": 8, "kernel": 2, "stride": 2},)";
+  layers += R"({"layer": "global_average_pool"}, {"layer": "loss", "per": "sample"})";
+  const NetworkDescription network = described_network(
+      "custom",
+      R"({"name": "branches", "input": {"kind": "images", "size": 32, "channels": 3, "classes": 4}, "layers": [)" +
+          layers + "]}");
+  const auto device = create_device("cpu", {0, 1});
+  TrainerConfig config = micro_config(network);
+  config.micro_batch = 4;
+  const auto kept = static_cast<double>(Trainer(*device, config).memory().activations);
+  const double least = least_memory(network, "float32", 4, 0, 0).activations;
+  EXPECT_LE(least, kept);
+  const double pixels = 4.0 * 32 * 32;
+  EXPECT_EQ(least, 4 * (pixels * 32 + pixels * branches + 4 * 8))
+      << "the stem's output, the branches together, the head";
 }
 
 using Case = std::tuple<const char*, Precision, std::uint64_t>;

@@ -465,7 +465,7 @@ TEST(Dlrm, RefusesWhatItsTablesCannot) {
               DlrmDescription d = c.network.as<DlrmDescription>();
               d.table_rows[1] = 1;
               c.network.shape = family::dlrm::shape(d);
-            }).find("table 1 has 1 rows"),
+            }).find("table 1 has too few rows (1)"),
             std::string::npos);
   TrainerConfig split = micro_config(micro_dlrm());
   split.ranks = 2;

@@ -228,7 +228,7 @@ TEST(RunRules, ARefusedSetPointIsNotCheckable) {
 TEST(RunRules, WhatNoReportCanShowIsNotKept) {
   Report report = good_report();
   report.records.front().setting["gpu_clock_mhz"] = {1410, 1410, 1408, {{"node1", "nvml:GPU-1", 1410, 1408, ""}}};
-  expect_state(report, "settings", RunRuleState::kept, "1 points had the requested value under load");
+  expect_state(report, "settings", RunRuleState::kept, "1 point had the requested value under load");
   expect_state(report, "restored", RunRuleState::not_checkable, "trainwatt restore");
   for (Trial& trial : report.records.front().trials) trial.counters.clear();
   expect_state(report, "throttling", RunRuleState::not_checkable, "no device counts");

@@ -95,6 +95,10 @@ TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
   }
   EXPECT_EQ(counted, 2);
   EXPECT_EQ(clocks, 2);
+  EXPECT_EQ(json.at("gpus"), nlohmann::json::array({gpus.gpu(0).name, gpus.gpu(1).name}));
+  EXPECT_GE(json.at("cpu").at("cores").get<int>(), 1);
+  EXPECT_EQ(nlohmann::json::parse(run("probe --json", stand_in_ + " CUDA_VISIBLE_DEVICES=1").out).at("gpus").size(),
+            1u);
 }
 
 TEST_F(PowerTool, ProbeCountsWhatARunStartedHereWould) {
