@@ -11,10 +11,10 @@
 #include "bench/plan/batch.hpp"
 #include "bench/plan/chosen_network.hpp"
 #include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/layers_file.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/plan/seeds.hpp"
 #include "models/catalog/described.hpp"
-#include "models/catalog/floors.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench {
@@ -28,15 +28,20 @@ std::vector<std::optional<T>> values_or_none(const std::vector<T>& values) {
 }
 
 /// The task that a point is trained to, in place of a window: its shape is the default.
-models::TaskDescription task_for(const std::string& model, const std::optional<int>& layers,
+models::TaskDescription task_for(const models::NetworkDescription& network, const std::optional<int>& layers,
                                  const TargetRequest& target) {
-  std::optional<models::TaskDescription> task = layers ? std::nullopt : models::task_of(model);
+  std::optional<models::TaskDescription> task = layers ? std::nullopt : models::task_of(network);
+  if (!task && is_name_of_layers(network.name))
+    throw UsageError("no-task", "target",
+                     fmt::format("{0}: the file of {1} describes no task to train to a target: add the object \"task\" "
+                                 "(models/README.md, \"A task of your own\"), or leave out {0}",
+                                 key_ref("target"), network.name));
   if (!task) {
     const auto known = results::text::texts_of(models::tasks(), &models::TaskDescription::model);
     throw UsageError(
         "no-task", "target",
         fmt::format("{0}: {1} has no task to train to a target: choose one of {2}, or leave out {0}", key_ref("target"),
-                    layers ? model + " with " + key_ref("layers") : model, fmt::join(known, ", ")));
+                    layers ? network.name + " with " + key_ref("layers") : network.name, fmt::join(known, ", ")));
   }
   if (target.value) task->target = *target.value;
   return *task;
@@ -44,17 +49,8 @@ models::TaskDescription task_for(const std::string& model, const std::optional<i
 
 /// Throws UsageError for a target that a guess reaches, and for an error that not even the best classifier has.
 void check_target(const Point& point) {
-  const models::TaskDescription& task = *point.task;
-  const bool is_error = task.metric == models::TaskDescription::Metric::error;
-  const double floor = models::exact_floor(point.network, point.seq_len);
-  const double guess = models::guess(point.network) - (is_error ? 0 : floor);
-  const auto refuse = [&](const std::string& why) {
-    throw bad_value("target", fmt::format("{}", task.target), fmt::format("{} the task {}", why, task.name));
-  };
-  if (task.target >= guess)
-    refuse(fmt::format("must be below {:.4g}, the {} of a guess in", guess, is_error ? "error" : "excess loss"));
-  if (is_error && task.target <= floor)
-    refuse(fmt::format("must be above {:.4g}, the error of the best classifier of", floor));
+  if (const std::string why = models::why_no_target(*point.task, point.network, point.seq_len); !why.empty())
+    throw bad_value("target", fmt::format("{}", point.task->target), why);
 }
 
 std::string point_id(const Point& point) {
@@ -230,7 +226,11 @@ struct Choice {
 
 /// A task gives the batch that is not given.
 void set_batch(Point& point, const Choice& choice) {
-  const auto &micro = choice.micro_batch, &accumulate = choice.accumulate, &global = choice.global_batch;
+  const auto &accumulate = choice.accumulate, &global = choice.global_batch;
+  auto micro = choice.micro_batch;
+  // A file names the micro-batch over which its batch norm computes; with a named network the user chooses.
+  if (point.network.task && point.task && !point.task->micro_batches.empty() && !micro && !accumulate && !global)
+    micro = point.task->micro_batches.front();
   if (micro == automatic) {
     leave_batch_open(point, accumulate, global);
   } else if (!point.task || (micro && accumulate) || global) {
@@ -256,7 +256,7 @@ Point make_point(const Choice& choice, const RunSettings& settings, int job_rank
     throw bad_value("ranks", std::to_string(point.ranks),
                     "value too large: the job has " + results::text::count(job_ranks, "rank"));
   point.setting = choice.setting;
-  if (target) point.task = task_for(choice.model, choice.layers, *target);
+  if (target) point.task = task_for(point.network, choice.layers, *target);
   point.seq_len =
       chosen_seq_len(point.network, choice.seq_len, point.task ? point.task->seq_len : point.network.default_seq_len);
   set_batch(point, choice);

@@ -76,12 +76,21 @@ std::string shape_of(const models::Product& p, const char* unit) {
 }
 
 /// "excess loss 0.1 nats per token", "held-out error 0.05 of the images".
-std::string target_of(const models::TaskDescription& t) {
-  const models::DataKind kind = models::find_network(t.model).data().kind;
+std::string target_of(const models::TaskDescription& t, models::DataKind kind) {
   if (t.metric == models::TaskDescription::Metric::error)
     return fmt::format("held-out error {} of the {}s", t.target, models::sample_name(kind));
+  if (kind == models::DataKind::series) return fmt::format("excess loss {} of the squared error", t.target);
   return fmt::format("excess loss {} nats per {}token", t.target,
                      kind == models::DataKind::masked_tokens ? "masked " : "");
+}
+
+/// "gpt2-tiny to excess loss 0.1 nats per token (markov), 32 samples per step of 32 tokens"
+std::string words_of(const models::TaskDescription& t, const models::NetworkDescription& network) {
+  return fmt::format("{} to {} ({}), {} samples per step{}{}", t.model, target_of(t, network.data().kind), t.name,
+                     t.global_batch, of_length(network, t.seq_len),
+                     t.extrapolated_from.empty() ? ""
+                                                 : "; not trained yet, steps extrapolated from " +
+                                                       results::text::printable(t.extrapolated_from));
 }
 
 void print_models(bool json) {
@@ -120,13 +129,7 @@ void print_models(bool json) {
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
       fmt::print("\n  {}\n",
-                 results::text::wrap(
-                     fmt::format("--target trains {} to {} ({}), {} samples per step{}{}", t.model, target_of(t),
-                                 t.name, t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
-                                 t.extrapolated_from.empty()
-                                     ? ""
-                                     : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
-                     width, 2));
+                 results::text::wrap("--target trains " + words_of(t, models::find_network(t.model)), width, 2));
   }
 }
 
@@ -185,6 +188,8 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
   for (const models::Product& p : list) total += p.flops();
   const char* const unit = network.has_sequence() ? models::sequence_unit(network.data().kind) : "positions";
 
+  const std::optional<models::TaskDescription> task = options.layers ? std::nullopt : models::task_of(network);
+
   if (options.json) {
     Json json = {
         {"model", network.name}, {"layers", options.layers ? Json(*options.layers) : Json()}, {"precision", precision}};
@@ -195,6 +200,7 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
     json["parameters"] = parameters, json["model_flops_per_sample"] = flops,
     json["model_flops_per_step"] = flops * samples;
     json["flops_rule"] = models::flops_rule();
+    json["task"] = task ? json_of(*task) : Json();
     Json& products_json = json["products_per_micro_batch"] = Json::array();
     for (const models::Product& p : list)
       products_json.push_back({{"kind", models::to_string(p.kind)},
@@ -226,6 +232,8 @@ void print_step(const ModelsOptions& options, const std::string& precision, cons
                             of_length(network, seq_len)));
   line("model FLOPs", fmt::format("{} per sample, {} per step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", results::text::wrap(models::flops_rule(), terminal_style().width, 16));
+  if (task)
+    line("task", results::text::wrap("--target trains " + words_of(*task, network), terminal_style().width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<std::vector<std::string>> rows = {{"kind", "shape", "times", "FLOP", "share"}};
   for (const models::Product& p : list)

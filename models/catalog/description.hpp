@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "models/catalog/tasks.hpp"
 
 namespace tw::models {
 
@@ -213,6 +216,7 @@ struct NetworkDescription {
   std::string name;  ///< "gpt2-124m"
   std::shared_ptr<const NetworkShape> shape;
   std::int64_t default_micro_batch = 1, default_seq_len = 0;  ///< 0: no sequence
+  std::optional<TaskDescription> task{};  ///< that a file describes beside its network; else tasks() has it
   DataDescription data() const { return shape->data(); }
   bool has_sequence() const { return data().longest_sequence > 0; }
   /// The sizes, by those who know the family: itself and tests. Throws std::bad_cast where it is another one.

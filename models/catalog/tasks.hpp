@@ -9,9 +9,11 @@
 
 namespace tw::models {
 
+struct NetworkDescription;
+
 struct TaskDescription {
-  /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images or clicks
-  /// that are classified wrongly.
+  /// excess_loss: held-out loss less its exact floor, nats a token; of series, whose variance is 1, the mean squared
+  /// error. error: share of held-out images or clicks that are classified wrongly.
   enum class Metric { excess_loss, error };
   std::string name;               ///< "markov"
   std::string model;              ///< of the catalog
@@ -38,5 +40,11 @@ const char* to_string(TaskDescription::Metric metric);
 const std::vector<TaskDescription>& tasks();
 /// The task that trains this network; none for most.
 std::optional<TaskDescription> task_of(const std::string& model);
+/// The same, or the task in the file that describes the network.
+std::optional<TaskDescription> task_of(const NetworkDescription& network);
+
+/// Why no network is trained to the task's target: a guess reaches it, or not even the best classifier does. With the
+/// bound, for people; empty where it can be trained.
+std::string why_no_target(const TaskDescription& task, const NetworkDescription& network, std::int64_t seq_len);
 
 }  // namespace tw::models

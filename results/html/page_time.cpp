@@ -119,7 +119,9 @@ Chart target_chart(const Group& group) {
   chart.title = fmt::format("{}: progress to the target", group.name);
   chart.note = "Each line is a run with its own seed, evaluated on held-out samples. " + group.note;
   chart.x_title = "s since the first step's data";
-  chart.y_title = target.metric == TargetMetric::error ? "share of samples wrong" : "nats per token above the floor";
+  chart.y_title = target.metric == TargetMetric::error                     ? "share of samples wrong"
+                  : group.places.front().record->workload.data == "series" ? "squared error above the floor"
+                                                                           : "nats per token above the floor";
   chart.line = target.value, chart.line_label = "target " + significant(target.value, 3);
   chart.table = {chart.title, {"Point", "Seed", "Reached after", "Steps", "Last value"}, true};
   std::size_t lines = 0;

@@ -109,7 +109,7 @@ inline constexpr std::array name_list<Statistic> = {"", "single", "mean", "olymp
 
 /// What runs to a target are measured by.
 enum class TargetMetric {
-  excess_loss,  ///< held-out loss less the target's floor, nats a token
+  excess_loss,  ///< held-out loss less the target's floor, nats a token; of series squared error
   error,        ///< share of held-out samples that are misclassified
 };
 template <>

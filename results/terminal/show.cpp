@@ -303,7 +303,8 @@ class Shower {
     line("target", t.task + ": " + metric_words(t.metric) + " ≤ " + fmt::format("{:.4g}", t.value) +
                        (t.metric == TargetMetric::error
                             ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
-                            : " nats over a floor of " + significant(t.floor, 4)) +
+                            : (r.workload.data == "series" ? "" : " nats") + std::string(" over a floor of ") +
+                                  significant(t.floor, 4)) +
                        fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
       std::vector<std::string> parts = {duration(*reached->time_s), si(*reached->steps, "steps"),

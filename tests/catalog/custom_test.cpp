@@ -349,7 +349,8 @@ TEST(LayersFile, HostileFilesAreRefusedOrRead) {
       0,       -1, 1,       2,        3.5,        1e300,         9223372036854775807, true,
       nullptr, "", "input", "layer0", "position", Json::array(), Json::object(),      Json::array({1, 2})};
   std::size_t read_count = 0, refused = 0;
-  for (const char* name : {"forecast", "policy-network", "segmentation", "super-resolution", "time-series"}) {
+  for (const char* name :
+       {"forecast", "image-classifier", "policy-network", "segmentation", "super-resolution", "time-series"}) {
     const std::string text = example(name);
     const Json good = Json::parse(text).flatten();
     ASSERT_EQ(fault(text), "read") << name;

@@ -86,7 +86,10 @@ std::vector<std::string> seeds(const std::vector<std::string>& files) {
     "per": "sample"}]}})");
   add(plan,
       R"({"model": "custom", "layers_file": {"name": "b", "input": {"kind": "tokens", "vocabulary": 16,
-    "longest_sequence": 8}, "layers": [{"layer": "embedding", "channels": 4}, {"layer": "loss", "per": "position"}]}})");
+    "longest_sequence": 8}, "layers": [{"layer": "embedding", "channels": 4}, {"layer": "loss", "per": "position"}],
+    "task": {"name": "t", "global_batch": 4, "target": 0.5, "held_out_samples": 8, "evaluation_interval": 2,
+    "most_steps": 9, "schedule": {"learning_rate": 0.1, "final_share": 1, "warmup_steps": 0, "decay_steps": 5},
+    "extrapolated_from": "x"}}, "target": "default"})");
   add(prices,
       R"({"currency": "EUR", "note": "n", "electricity_per_kwh": 0.3, "pue": 1.3, "carbon_g_per_kwh": 380, "systems": {
     "a": {"rent_per_month": 135, "electricity_included": true, "hosts": ["gpu*"], "network_storage_power_w": 50},

@@ -328,7 +328,7 @@ RunOption target() {
   RunOption option = described(
       "target", "--target", "Duration",
       "train until the task reaches its target: 'default', excess loss\nin nats (tokens), or held-out error (images, "
-      "clicks)",
+      "clicks); a\nnetwork of your own has its task in the --layers-file",
       value_like("a number above 0, or \"default\" for the task's own",
                  R"([{"type": "number", "exclusiveMinimum": 0}, {"enum": ["default"]}, {"type": "string",
                   "pattern": "^(?=[0-9.]*[1-9])([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(e[-+]?[0-9]{1,2})?$"}])"));

@@ -29,15 +29,15 @@ namespace {
 using BrokenAt = std::function<void(const std::string& where, const std::string& what)>;
 
 /// A task is marked that nobody had trained: whoever takes the mark away claims that its target was reached before.
-void check_extrapolation(const results::Record& record, const BrokenAt& broken) {
-  const results::Workload& w = record.workload;
-  if (!record.target || w.layers) return;
-  const std::optional<models::TaskDescription> task = models::task_of(w.model);
+void check_extrapolation(const results::Record& record, const models::NetworkDescription& network,
+                         const BrokenAt& broken) {
+  if (!record.target || record.workload.layers) return;
+  const std::optional<models::TaskDescription> task = models::task_of(network);
   if (!task || task->name != record.target->task || task->extrapolated_from.empty()) return;
   if (const std::string its = record.target->extrapolated_from.value_or(""); its != task->extrapolated_from)
     broken("/target/extrapolated_from",
-           fmt::format("is {}, the task {} of this version is extrapolated from {}",
-                       its.empty() ? "null" : "\"" + its + "\"", task->name, task->extrapolated_from));
+           fmt::format("is {}, the task {} of {} is extrapolated from {}", its.empty() ? "null" : "\"" + its + "\"",
+                       task->name, network.task ? "the plan's layers_file" : "this version", task->extrapolated_from));
 }
 
 /// No rank holds its weights in less memory than their numbers take, 2 bytes at least each; of tables, which ranks
@@ -102,21 +102,27 @@ std::vector<std::string> task_differences(const results::Target& target, const m
 }
 
 /// The task is the network's: only the target's value and the batch are whoever's who runs it. Another task has no
-/// reference to compare with, so whoever renames it escapes that. Other versions may have other tasks.
-void check_task(const results::Record& record, const std::string& at, bool is_own, results::Validation& found) {
+/// reference to compare with, so whoever renames it escapes that. Other versions may have other tasks, but a file of
+/// layers says the same to all.
+void check_task(const results::Record& record, const models::NetworkDescription& network, const std::string& at,
+                bool is_own, results::Validation& found) {
   if (!record.target) return;
   const results::Workload& w = record.workload;
-  const std::optional<models::TaskDescription> task = w.layers ? std::nullopt : models::task_of(w.model);
+  const bool is_described = is_name_of_layers(w.model);
+  const std::optional<models::TaskDescription> task = w.layers ? std::nullopt : models::task_of(network);
   std::string what;
-  if (!task) {
+  if (!task && is_described) {
+    what = fmt::format("the plan's layers_file, which describes {}, has no task", w.model);
+  } else if (!task) {
     what = fmt::format("this version trains {}{} to no target", w.model,
                        w.layers ? " with " + results::text::count(*w.layers, "layer") : "");
   } else {
     const std::vector<std::string> differences = task_differences(*record.target, *task);
     if (differences.empty()) return;
-    what = fmt::format("is not the task {} of this version: {}", task->name, fmt::join(differences, "; "));
+    what = fmt::format("is not the task {} of {}: {}", task->name,
+                       is_described ? "the plan's layers_file" : "this version", fmt::join(differences, "; "));
   }
-  (is_own ? found.violations : found.warnings).push_back({"task_differs", at + "/target", what});
+  (is_own || is_described ? found.violations : found.warnings).push_back({"task_differs", at + "/target", what});
 }
 
 /// What the networks of this version say about a record. `is_own`: of a launch by the program that checks it.
@@ -166,8 +172,8 @@ void check_network(const results::Record& record, const std::string& layers, con
     if (const double floor = models::exact_floor(network, w.seq_len.value_or(0));
         !(std::abs(record.target->floor - floor) <= 1e-9))  // NaN: it has no target
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
-  check_task(record, at, is_own, found);
-  check_extrapolation(record, broken);
+  check_task(record, network, at, is_own, found);
+  check_extrapolation(record, network, broken);
   check_memory(record, network, broken);
   const results::Summary& s = record.summary;
   if (s.flops_rule.empty()) return;

@@ -187,7 +187,10 @@ std::shared_ptr<const NetworkShape> shape(const CustomDescription& description) 
 
 static NetworkDescription of_layers(const std::string& json) {
   const CustomDescription description = read_layers(json);
-  return {"custom-" + description.name, shape(description), description.micro_batch, description.seq_len};
+  NetworkDescription network{"custom-" + description.name, shape(description), description.micro_batch,
+                             description.seq_len};
+  network.task = read_task(description.json, network);
+  return network;
 }
 
 static double elements_of(const Extent& extent, std::int64_t micro_batch, std::int64_t seq_len) {

@@ -2,6 +2,7 @@
 // list into operations with checked extents; the counts and the blocks follow from these.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,10 @@ struct CustomDescription {
 
 /// Throws LayersFault.
 CustomDescription read_layers(const std::string& json);
+
+/// The task that a file describes beside `network`, which it also describes; none where it has no task. The keys of the
+/// file itself were checked. Throws LayersFault.
+std::optional<TaskDescription> read_task(const std::string& json, const NetworkDescription& network);
 
 /// Parameters of an operation.
 std::int64_t count_parameters(const CustomDescription& network, const Operation& operation);

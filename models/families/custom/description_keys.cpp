@@ -13,7 +13,8 @@ using Json = nlohmann::json;
 using Kind = Operation::Kind;
 using Type = Key::Type;
 
-constexpr double most_channels = 1 << 20, most_size = 1 << 14, most_tokens = 1 << 24, most_vocabulary = 1 << 28;
+constexpr double most_channels = 1 << 20, most_size = 1 << 14, most_tokens = 1 << 24, most_vocabulary = 1 << 28,
+                 most_steps = 1e9;
 
 Key whole(const char* name, double least, double most, bool is_required) {
   return {name, Type::whole, is_required, least, most};
@@ -21,7 +22,9 @@ Key whole(const char* name, double least, double most, bool is_required) {
 Key per_axis(const char* name, double least, double most, bool is_required) {
   return {name, Type::per_axis, is_required, least, most};
 }
-Key real(const char* name, double least, double most) { return {name, Type::real, false, least, most}; }
+Key real(const char* name, double least, double most, bool is_required = false) {
+  return {name, Type::real, is_required, least, most};
+}
 Key flag(const char* name) { return {name, Type::flag}; }
 Key word(const char* name, std::vector<std::string> words = {}, bool is_required = true) {
   return {name, Type::word, is_required, 0, 0, std::move(words)};
@@ -127,6 +130,7 @@ const std::vector<Key>& file_keys() {
                                         {"input", Type::object, true},
                                         {"layers", Type::object, true},
                                         {"optimizer", Type::object},
+                                        {"task", Type::object},
                                         whole("micro_batch", 1, most_channels, false),
                                         whole("seq_len", 1, most_tokens, false)};
   return keys;
@@ -164,6 +168,26 @@ const std::vector<Key>& optimizer_keys() {
   static const std::vector<Key> keys = {word("kind", {"adamw", "sgd"}, false), real("learning_rate", 1e-9, 100),
                                         real("weight_decay", 0, 100), real("clip_norm", 0, 1e9),
                                         real("momentum", 0, 0.999999)};
+  return keys;
+}
+
+const std::vector<Key>& task_keys() {
+  static const std::vector<Key> keys = {word("name", {}, false),
+                                        word("comment", {}, false),
+                                        whole("global_batch", 1, most_channels, true),
+                                        real("target", 1e-9, 1e9, true),
+                                        whole("held_out_samples", 1, most_tokens, true),
+                                        whole("evaluation_interval", 1, most_steps, true),
+                                        whole("most_steps", 1, most_steps, true),
+                                        {"schedule", Type::object},
+                                        word("extrapolated_from", {}, false)};
+  return keys;
+}
+
+const std::vector<Key>& schedule_keys() {
+  static const std::vector<Key> keys = {real("learning_rate", 1e-9, 100), real("final_share", 1e-6, 1),
+                                        whole("warmup_steps", 0, most_steps, false),
+                                        whole("decay_steps", 1, most_steps, false)};
   return keys;
 }
 
@@ -246,8 +270,9 @@ std::vector<std::pair<std::string, std::string>> Values::words(const char* key) 
   for (std::size_t i = 0; i < value.size(); ++i) all.emplace_back(value[i].get<std::string>(), "/" + std::to_string(i));
   return all;
 }
-float Values::real(const char* key, double otherwise) const {
-  return static_cast<float>(has(key) ? object_->at(key).get<double>() : otherwise);
+float Values::real(const char* key, double otherwise) const { return static_cast<float>(number(key, otherwise)); }
+double Values::number(const char* key, double otherwise) const {
+  return has(key) ? object_->at(key).get<double>() : otherwise;
 }
 bool Values::flag(const char* key, bool otherwise) const { return has(key) ? object_->at(key).get<bool>() : otherwise; }
 std::string Values::word(const char* key, const char* otherwise) const {

@@ -31,6 +31,8 @@ const std::vector<Key>& file_keys();
 /// Of {"input": {"kind": KIND}}. Throws LayersFault for another kind.
 const std::vector<Key>& input_keys(const std::string& kind);
 const std::vector<Key>& optimizer_keys();
+const std::vector<Key>& task_keys();
+const std::vector<Key>& schedule_keys();
 /// Throws LayersFault at `pointer` for a layer that does not exist.
 const LayerKind& layer_kind(const std::string& name, const std::string& pointer);
 /// All of them, for tests and the manual.
@@ -49,6 +51,7 @@ class Values {
   std::int64_t whole(const char* key, std::int64_t otherwise) const;
   Product::PerAxis per_axis(const char* key, Product::PerAxis otherwise) const;
   float real(const char* key, double otherwise) const;
+  double number(const char* key, double otherwise) const;  ///< all its digits, for a report
   bool flag(const char* key, bool otherwise) const;
   std::string word(const char* key, const char* otherwise = "") const;
   /// Each with its place behind the key's pointer: "" of a text, "/0" in a list.

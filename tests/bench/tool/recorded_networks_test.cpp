@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/options/layers_file.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "models/catalog/tasks.hpp"
@@ -17,15 +18,14 @@ namespace {
 using Lines = std::vector<std::string>;
 
 /// A report of one point, of this program.
-results::Report report_of(const std::string& model) {
-  const models::NetworkDescription network = models::find_network(model);
+results::Report report_of(const models::NetworkDescription& network) {
   results::Report report;
   report.program = results::program_info("trainwatt-train");
   report.plan.canonical_json = "{}";
   results::Record& record = report.records.emplace_back();
   record.trials.resize(1);
   results::Workload& w = record.workload;
-  w.model = model, w.device = "cpu", w.precision = "float32";
+  w.model = network.name, w.device = "cpu", w.precision = "float32";
   w.data = models::to_string(network.data().kind);
   w.optimizer = models::to_string(models::default_optimizer(network).kind);
   w.parameters = models::count_parameters(network);
@@ -33,23 +33,27 @@ results::Report report_of(const std::string& model) {
   if (network.has_sequence()) w.seq_len = network.default_seq_len;
   return report;
 }
+results::Report report_of(const std::string& model) { return report_of(models::find_network(model)); }
 
-/// Likewise of a run to the target of its task.
-results::Report target_report_of(const std::string& model) {
-  results::Report report = report_of(model);
-  const models::TaskDescription task = models::task_of(model).value();
-  results::Record& record = report.records[0];
+void set_target(results::Record& record, const models::NetworkDescription& network,
+                const models::TaskDescription& task) {
   if (task.seq_len > 0) record.workload.seq_len = task.seq_len;
   results::Target& target = record.target.emplace();
   target.task = task.name;
   target.metric = task.metric == models::TaskDescription::Metric::error ? results::TargetMetric::error
                                                                         : results::TargetMetric::excess_loss;
   target.value = task.target;
-  target.floor = models::exact_floor(models::find_network(model), record.workload.seq_len.value_or(0));
+  target.floor = models::exact_floor(network, record.workload.seq_len.value_or(0));
   target.held_out_samples = task.held_out_samples, target.evaluation_interval = task.evaluation_interval;
   target.most_steps = task.most_steps;
   target.schedule = {task.learning_rate, task.final_learning_rate_share, task.warmup_steps, task.decay_steps};
   if (!task.extrapolated_from.empty()) target.extrapolated_from = task.extrapolated_from;
+}
+
+/// Likewise of a run to the target of its task.
+results::Report target_report_of(const std::string& model) {
+  results::Report report = report_of(model);
+  set_target(report.records[0], models::find_network(model), models::task_of(model).value());
   return report;
 }
 
@@ -181,6 +185,39 @@ TEST(RecordedNetworks, TheTaskIsTheNetworks) {
                             models::count_parameters(models::cut_layers(models::find_network("bert-tiny"), 1));
                       },
                       "task_differs /records/0/target", {{}, {"task_differs /records/0/target"}});
+}
+
+/// The plan has the file, which every version reads alike.
+TEST(RecordedNetworks, TheTaskOfAFileIsInThePlan) {
+  const std::string layers =
+      R"({"input":{"channels":1,"classes":4,"kind":"images","size":8},"layers":[{"layer":"flatten"},)"
+      R"({"layer":"loss","per":"sample"}],"name":"own","task":{"evaluation_interval":5,"extrapolated_from":"another",)"
+      R"("global_batch":8,"held_out_samples":64,"most_steps":50,"target":0.2}})";
+  const models::NetworkDescription network = network_of_layers("custom", layers);
+  results::Report report = report_of(network);
+  report.plan.canonical_json = R"({"layers_file":)" + layers + "}";
+  set_target(report.records[0], network, models::task_of(network).value());
+  EXPECT_EQ(findings_in(report).faults, Lines());
+  EXPECT_EQ(findings_in(report).notes, Lines());
+  const auto expect = [&](auto change, const Lines& faults) {
+    EXPECT_EQ(findings_after(report, change).faults, faults);
+    EXPECT_EQ(findings_of_another(report, change).faults, faults);
+  };
+  const Lines differs = {"task_differs /records/0/target"};
+  expect([](results::Record& r) { r.target->value = 0.5; }, {});
+  expect([](results::Record& r) { r.target->most_steps = 500; }, differs);
+  expect([](results::Record& r) { r.target->held_out_samples = 8; }, differs);
+  expect([](results::Record& r) { r.target->schedule.learning_rate *= 2; }, differs);
+  expect([](results::Record& r) { r.target->task = "gratings"; }, differs);
+  expect([](results::Record& r) { r.target->floor = 0.1; }, {"network_differs /records/0/target/floor"});
+  expect([](results::Record& r) { r.target->extrapolated_from.reset(); },
+         {"network_differs /records/0/target/extrapolated_from"});
+  // A file without a task is another file: the name has its hash.
+  const std::string without = layers.substr(0, layers.find(R"(,"task")")) + "}";
+  report.plan.canonical_json = R"({"layers_file":)" + without + "}";
+  EXPECT_EQ(findings_in(report).faults, Lines{"network_differs /records/0/workload/model"});
+  report.records[0].workload.model = network_of_layers("custom", without).name;
+  EXPECT_EQ(findings_in(report).faults, differs);
 }
 
 /// A run that was resumed by this program, after another had begun it, has records of both.
