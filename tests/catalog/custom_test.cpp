@@ -52,6 +52,16 @@ std::string fault(const std::string& text, std::string* said = nullptr) {
 }
 std::string fault(const Json& json, std::string* said = nullptr) { return fault(json.dump(), said); }
 
+TEST(LayersFile, WithoutAnOptimizerHasThatOfAnEmptyOne) {
+  Json file = images({flatten, loss});
+  const OptimizerConfig absent = default_optimizer(read(file));
+  file["optimizer"] = Json::object();
+  const OptimizerConfig empty = default_optimizer(read(file));
+  EXPECT_EQ(absent.learning_rate, 1e-3f);
+  EXPECT_EQ(empty.learning_rate, absent.learning_rate);
+  EXPECT_EQ(empty.kind, absent.kind);
+}
+
 TEST(LayersFile, EachFaultHasACodeAndAPlace) {
   EXPECT_EQ(fault(images({flatten, loss})), "read");
   EXPECT_EQ(fault(std::string("{")), "layers-json ");

@@ -55,7 +55,7 @@ class Reader {
             "layers-value", "/seq_len",
             "is " + number(d_.seq_len) + ", more than the longest_sequence of " + number(d_.data.longest_sequence));
     }
-    if (const auto optimizer = json.find("optimizer"); optimizer != json.end()) read_optimizer(*optimizer);
+    read_optimizer(json.value("optimizer", Json::object()));
     collect_names(layers);
     for (std::size_t i = 0; i < layers.size(); ++i) read_layer(layers[i], i, i + 1 == layers.size());
     check_all();
