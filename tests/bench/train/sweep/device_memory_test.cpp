@@ -9,6 +9,7 @@
 
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/measure_point.hpp"
+#include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 #include "bench/train/sweep/sweep.hpp"
 #include "models/compute/error.hpp"
@@ -40,6 +41,43 @@ class SmallDevice : public reference::ReferenceDevice {
  private:
   std::size_t bytes_;
 };
+
+/// Seen as a GPU of this much memory.
+class GpuOf : public reference::ReferenceDevice {
+ public:
+  explicit GpuOf(std::size_t bytes) : ReferenceDevice(1), bytes_(bytes) {}
+  DeviceInfo info() const override {
+    DeviceInfo info = ReferenceDevice::info();
+    info.kind = models::DeviceKind::cuda, info.name = "NVIDIA Test", info.memory_bytes = bytes_;
+    return info;
+  }
+
+ private:
+  std::size_t bytes_;
+};
+
+TEST(DeviceMemory, SizesOfTheUserThatAGpuCannotHoldAreUsageOnAllRanks) {
+  Job& job = test_job();
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {10'000};
+  GpuOf gpu(std::size_t{1} << 30);
+  const auto code_of_plan = [&](const Request& asked) {
+    const RunPlan plan = make_plan(asked, job.size(), "cuda");
+    const std::string why = why_too_large(plan.points[0], plan, job, gpu);
+    EXPECT_NE(why.find("of a GPU, NVIDIA Test has 1.0 GiB: use --micro-batch N with N up to "), std::string::npos)
+        << why;
+    return exit_code_of_too_large(plan.points[0], plan, job, gpu);
+  };
+  EXPECT_EQ(code_of_plan(request), exit_usage);
+  Request of_config = request, of_suite = request, of_kit = request;
+  of_config.suite = of_config.config = "plan.json";
+  EXPECT_EQ(code_of_plan(of_config), exit_usage);
+  of_suite.suite = "standard";
+  EXPECT_EQ(code_of_plan(of_suite), exit_environment);
+  of_kit.suite = of_kit.config = "kit.json", of_kit.kit = KitInfo{"Tender 7", "0123"};
+  EXPECT_EQ(code_of_plan(of_kit), exit_environment);
+}
 
 /// Whose one update fails, as an operator may that takes its workspace when it first runs.
 class FailingDevice : public reference::ReferenceDevice {
