@@ -49,6 +49,7 @@ int weight_bytes(const std::string& precision) {
 
 Json json_of(const models::TaskDescription& t) {
   Json json = {{"name", t.name}, {"model", t.model}, {"seq_len", t.seq_len}, {"global_batch", t.global_batch}};
+  json["drawn_tokens"] = t.drawn_tokens;
   json["optimizer"] = {{"learning_rate", t.learning_rate},
                        {"warmup_steps", t.warmup_steps},
                        {"decay_steps", t.decay_steps},
@@ -82,6 +83,13 @@ std::string target_of(const models::TaskDescription& t) {
     return fmt::format("held-out error {} of the {}s", t.target, models::sample_name(kind));
   return fmt::format("excess loss {} nats per {}token", t.target,
                      kind == models::DataKind::masked_tokens ? "masked " : "");
+}
+
+/// ", which have 4096 of the 128256 tokens"; empty where samples have all.
+std::string drawing_of(const models::TaskDescription& t) {
+  if (t.drawn_tokens == 0) return {};
+  return fmt::format(", which have {} of the {} tokens", t.drawn_tokens,
+                     models::find_network(t.model).data().vocabulary);
 }
 
 void print_models(bool json) {
@@ -119,14 +127,15 @@ void print_models(bool json) {
     const std::size_t width = terminal_style().width;
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
-      fmt::print("\n  {}\n",
-                 results::text::wrap(
-                     fmt::format("--target trains {} to {} ({}), {} samples per step{}{}", t.model, target_of(t),
-                                 t.name, t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "",
-                                 t.extrapolated_from.empty()
-                                     ? ""
-                                     : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
-                     width, 2));
+      fmt::print(
+          "\n  {}\n",
+          results::text::wrap(
+              fmt::format("--target trains {} to {} ({}), {} samples per step{}{}{}", t.model, target_of(t), t.name,
+                          t.global_batch, t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : "", drawing_of(t),
+                          t.extrapolated_from.empty()
+                              ? ""
+                              : "; not trained yet, steps extrapolated from " + t.extrapolated_from),
+              width, 2));
   }
 }
 

@@ -23,4 +23,10 @@ std::optional<TaskDescription> task_of(const std::string& model) {
   return std::nullopt;
 }
 
+NetworkDescription network_of(const TaskDescription& task) {
+  NetworkDescription network = find_network(task.model);
+  network.drawn_tokens = task.drawn_tokens;
+  return network;
+}
+
 }  // namespace tw::models

@@ -304,6 +304,7 @@ class Shower {
                        (t.metric == TargetMetric::error
                             ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
                             : " nats over a floor of " + significant(t.floor, 4)) +
+                       (t.drawn_tokens ? fmt::format(", {} different tokens", *t.drawn_tokens) : "") +
                        fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
       std::vector<std::string> parts = {duration(*reached->time_s), si(*reached->steps, "steps"),
