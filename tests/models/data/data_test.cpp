@@ -202,7 +202,7 @@ TEST(TokenSource, OneTokenOfContextDoesNotReachTheTarget) {
       EXPECT_GT(excess, task.target + 0.009) << task.name << ", seed " << seed;
     }
   }
-  for (const char* name : {"markov", "markov_llama", "markov_124m"})
+  for (const char* name : {"markov", "markov_llama", "markov_124m", "markov_llama_1b"})
     EXPECT_TRUE(seen.contains(name)) << name;
 }
 
