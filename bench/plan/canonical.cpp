@@ -64,6 +64,7 @@ std::string RunPlan::canonical_json() const {
                            {"final_share", point.task->final_learning_rate_share},
                            {"warmup_steps", point.task->warmup_steps},
                            {"decay_steps", point.task->decay_steps}}}};
+      if (point.task->drawn_tokens > 0) entry["target"]["drawn_tokens"] = point.task->drawn_tokens;
       entry["seeds"] = point.seeds;
     }
     for (const auto& [kind, value] : point.setting)

@@ -256,7 +256,10 @@ Point make_point(const Choice& choice, const RunSettings& settings, int job_rank
     throw bad_value("ranks", std::to_string(point.ranks),
                     "value too large: the job has " + results::text::count(job_ranks, "rank"));
   point.setting = choice.setting;
-  if (target) point.task = task_for(point.network, choice.layers, *target);
+  if (target) {
+    point.task = task_for(point.network, choice.layers, *target);
+    point.network.drawn_tokens = point.task->drawn_tokens;
+  }
   point.seq_len =
       chosen_seq_len(point.network, choice.seq_len, point.task ? point.task->seq_len : point.network.default_seq_len);
   set_batch(point, choice);

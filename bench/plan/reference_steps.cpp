@@ -15,6 +15,7 @@ results::Target target_of(const Point& point, const results::Workload& workload)
                                                                           : results::TargetMetric::excess_loss;
   target.value = task.target;
   target.floor = models::exact_floor(point.network, point.seq_len);
+  if (task.drawn_tokens > 0) target.drawn_tokens = task.drawn_tokens;
   target.held_out_samples = task.held_out_samples;
   target.evaluation_interval = task.evaluation_interval;
   target.most_steps = task.most_steps;

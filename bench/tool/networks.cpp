@@ -49,6 +49,7 @@ int weight_bytes(const std::string& precision) {
 
 Json json_of(const models::TaskDescription& t) {
   Json json = {{"name", t.name}, {"model", t.model}, {"seq_len", t.seq_len}, {"global_batch", t.global_batch}};
+  json["drawn_tokens"] = t.drawn_tokens;
   json["optimizer"] = {{"learning_rate", t.learning_rate},
                        {"warmup_steps", t.warmup_steps},
                        {"decay_steps", t.decay_steps},
@@ -84,10 +85,16 @@ std::string target_of(const models::TaskDescription& t, models::DataKind kind) {
                      kind == models::DataKind::masked_tokens ? "masked " : "");
 }
 
+/// ", which have 4096 of the 128256 tokens"; empty where samples have all.
+std::string drawing_of(const models::TaskDescription& t, const models::NetworkDescription& network) {
+  if (t.drawn_tokens == 0) return {};
+  return fmt::format(", which have {} of the {} tokens", t.drawn_tokens, network.data().vocabulary);
+}
+
 /// "gpt2-tiny to excess loss 0.1 nats per token (markov), 32 samples per step of 32 tokens"
 std::string words_of(const models::TaskDescription& t, const models::NetworkDescription& network) {
-  return fmt::format("{} to {} ({}), {} samples per step{}{}", t.model, target_of(t, network.data().kind), t.name,
-                     t.global_batch, of_length(network, t.seq_len),
+  return fmt::format("{} to {} ({}), {} samples per step{}{}{}", t.model, target_of(t, network.data().kind), t.name,
+                     t.global_batch, of_length(network, t.seq_len), drawing_of(t, network),
                      t.extrapolated_from.empty() ? ""
                                                  : "; not trained yet, steps extrapolated from " +
                                                        results::text::printable(t.extrapolated_from));
@@ -129,7 +136,7 @@ void print_models(bool json) {
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
       fmt::print("\n  {}\n",
-                 results::text::wrap("--target trains " + words_of(t, models::find_network(t.model)), width, 2));
+                 results::text::wrap("--target trains " + words_of(t, models::network_of(t)), width, 2));
   }
 }
 

@@ -42,6 +42,9 @@ constexpr std::int64_t measured_values = 2;
 struct DataDescription {
   DataKind kind = DataKind::tokens;
   std::int64_t vocabulary = 0;
+  std::int64_t drawn_tokens = 0;  ///< of the vocabulary, the first ones: samples have no others; 0: all
+  /// How many different tokens samples have.
+  constexpr std::int64_t different_tokens() const { return drawn_tokens > 0 ? drawn_tokens : vocabulary; }
   std::int64_t longest_sequence = 0;         ///< that the network takes; 0: its samples have no sequence length
   int image_size = 0, image_channels = 0;    ///< size × size × channels, NHWC
   std::int64_t classes = 0;                  ///< of restored and measured images: different gratings
@@ -216,8 +219,13 @@ struct NetworkDescription {
   std::string name;  ///< "gpt2-124m"
   std::shared_ptr<const NetworkShape> shape;
   std::int64_t default_micro_batch = 1, default_seq_len = 0;  ///< 0: no sequence
+  std::int64_t drawn_tokens = 0;          ///< of its vocabulary, by a task (tasks.hpp); 0: all
   std::optional<TaskDescription> task{};  ///< that a file describes beside its network; else tasks() has it
-  DataDescription data() const { return shape->data(); }
+  DataDescription data() const {
+    DataDescription data = shape->data();
+    data.drawn_tokens = drawn_tokens;
+    return data;
+  }
   bool has_sequence() const { return data().longest_sequence > 0; }
   /// The sizes, by those who know the family: itself and tests. Throws std::bad_cast where it is another one.
   template <class Sizes>

@@ -125,7 +125,7 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
     case DataKind::tokens:
       break;
     case DataKind::masked_tokens:
-      return masked_entropy(data.vocabulary);
+      return masked_entropy(data.different_tokens());
     case DataKind::segmented_images:
     case DataKind::restored_images:
     case DataKind::measured_images:
@@ -138,16 +138,16 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
       return click_error(static_cast<std::int64_t>(data.table_rows.size()) * data.hot);
   }
   const auto positions = static_cast<double>(seq_len);
-  return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.vocabulary)) / positions;
+  return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.different_tokens())) / positions;
 }
 
 double guess(const NetworkDescription& network) {
   const DataDescription data = network.data();
   switch (data.kind) {
     case DataKind::tokens:
-      return std::log(static_cast<double>(data.vocabulary));
+      return std::log(static_cast<double>(data.different_tokens()));
     case DataKind::masked_tokens:
-      return std::log(static_cast<double>(data.vocabulary)) + std::numbers::ln2;
+      return std::log(static_cast<double>(data.different_tokens())) + std::numbers::ln2;
     case DataKind::images:
       return 1 - 1 / static_cast<double>(data.classes);
     case DataKind::clicks:

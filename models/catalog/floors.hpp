@@ -70,9 +70,9 @@ double masked_entropy(std::int64_t vocabulary);
 /// Series: the least mean squared error. Segmented, restored and measured images: NaN, not known; no task uses them.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
-/// What a guess reaches that does not look at the sample, in the unit of exact_floor(). Tokens: all are held equally
-/// likely, ln V nats; masked tokens: ln 2 more for the next sentence. Images: 1 − 1/C, since all classes are equally
-/// frequent; clicks: ½, for the same reason. Series: 1, the variance. Others: NaN, as there.
+/// What a guess reaches that does not look at the sample, in the unit of exact_floor(). Tokens: all V that samples have
+/// are held equally likely, ln V nats; masked tokens: ln 2 more for the next sentence. Images: 1 − 1/C, since all
+/// classes are equally frequent; clicks: ½, for the same reason. Series: 1, the variance. Others: NaN, as there.
 double guess(const NetworkDescription& network);
 
 }  // namespace tw::models

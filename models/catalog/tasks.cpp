@@ -48,4 +48,10 @@ std::string why_no_target(const TaskDescription& task, const NetworkDescription&
   return {};
 }
 
+NetworkDescription network_of(const TaskDescription& task) {
+  NetworkDescription network = find_network(task.model);
+  network.drawn_tokens = task.drawn_tokens;
+  return network;
+}
+
 }  // namespace tw::models

@@ -15,9 +15,12 @@ struct TaskDescription {
   /// excess_loss: held-out loss less its exact floor, nats a token; of series, whose variance is 1, the mean squared
   /// error. error: share of held-out images or clicks that are classified wrongly.
   enum class Metric { excess_loss, error };
-  std::string name;               ///< "markov"
-  std::string model;              ///< of the catalog
-  std::int64_t seq_len = 0;       ///< 0: no sequences
+  std::string name;          ///< "markov"
+  std::string model;         ///< of the catalog
+  std::int64_t seq_len = 0;  ///< 0: no sequences
+  /// Of the network's vocabulary, the first ones: its samples have no others, so that those of a large vocabulary are
+  /// seen often enough in minutes. The network, its head and its FLOPs stay as they are. 0: all.
+  std::int64_t drawn_tokens = 0;
   std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
   /// Of networks with batch norm, which computes over the micro-batch: the sizes that a task is compared at, the usual
   /// one first. Each divides the global batch and the held-out samples. Empty: the task is the same at any micro-batch.
@@ -46,5 +49,7 @@ std::optional<TaskDescription> task_of(const NetworkDescription& network);
 /// Why no network is trained to the task's target: a guess reaches it, or not even the best classifier does. With the
 /// bound, for people; empty where it can be trained.
 std::string why_no_target(const TaskDescription& task, const NetworkDescription& network, std::int64_t seq_len);
+/// The task's network, with samples as the task draws them.
+NetworkDescription network_of(const TaskDescription& task);
 
 }  // namespace tw::models

@@ -1,7 +1,9 @@
 #include "models/data/synthetic_data.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "models/compute/error.hpp"
 #include "models/data/image_source.hpp"
 #include "models/data/masked_source.hpp"
 #include "models/data/segmented_source.hpp"
@@ -78,13 +80,16 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
       threads_(threads),
       share_(share) {
   const DataDescription data = network.data();
+  if (data.drawn_tokens > data.vocabulary)
+    throw Error(Failure::usage, network.name + " has " + std::to_string(data.vocabulary) + " tokens, not the " +
+                                    std::to_string(data.drawn_tokens) + " that its samples would have");
   switch (data.kind) {
     case DataKind::tokens:
-      tokens_ = std::make_unique<TokenSource>(data.vocabulary, seed);
+      tokens_ = std::make_unique<TokenSource>(data.different_tokens(), seed);
       sequence_.resize(static_cast<std::size_t>(seq_len + 1));
       break;
     case DataKind::masked_tokens:
-      masked_ = std::make_unique<MaskedSource>(data.vocabulary, seed);
+      masked_ = std::make_unique<MaskedSource>(data.different_tokens(), seed);
       break;
     case DataKind::clicks:
       clicks_ = std::make_unique<ClickSource>(data.table_rows, data.dense_features, data.hot, seed);

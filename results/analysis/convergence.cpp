@@ -39,6 +39,7 @@ std::string difference(const Json& reference, const Target& target, const Worklo
   const Json found = {{"model", workload.model},
                       {"parameters", workload.parameters},
                       {"seq_len", workload.seq_len.value_or(0)},
+                      {"drawn_tokens", target.drawn_tokens ? Json(*target.drawn_tokens) : Json()},
                       {"global_batch", workload.global_batch},
                       {"metric", to_string(target.metric)},
                       {"held_out_samples", target.held_out_samples},

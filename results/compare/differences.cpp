@@ -247,7 +247,8 @@ std::vector<Difference> record_differences(const Record& reference, const Record
     const Schedule& s = t.schedule;
     return fmt::format("{} {} <= {}, {} samples every {} steps, learning rate {} to {} of it, {} + {} steps", t.task,
                        t.metric, t.value, t.held_out_samples, t.evaluation_interval, s.learning_rate, s.final_share,
-                       s.warmup_steps, s.decay_steps);
+                       s.warmup_steps, s.decay_steps) +
+           (t.drawn_tokens ? fmt::format(", {} different tokens", *t.drawn_tokens) : "");
   };
   found.block("target", target(reference), target(system), "they train to different targets");
   if (a.hash != b.hash)

@@ -41,7 +41,7 @@ DESCRIBE(TargetRun, seed, evaluation_s, evaluations)
 DESCRIBE(ConvergenceReference, source, seeds, steps_mean, steps_sd, steps_low, steps_high)
 DESCRIBE(Schedule, learning_rate, final_share, warmup_steps, decay_steps)
 DESCRIBE(Target, task, metric, value, floor, held_out_samples, evaluation_interval, most_steps, schedule, reference,
-         reference_reason, extrapolated_from)
+         reference_reason, extrapolated_from, drawn_tokens)
 DESCRIBE(Trial, samples, samples_s, first_step, window_s, start_s, clock_skew_s, steal_share, foreign_share, phase_s,
          step_time_s, loss, gradient_norm, energy, series, counters, setting_changes, sampler_cpu_share, target_run)
 DESCRIBE(Estimate, value, low, high, statistic, count)

@@ -192,6 +192,8 @@ struct Target {
   std::string reference_reason;     ///< why there is none; empty otherwise
   /// Nobody had trained the task when this version was made: what its number of steps was extrapolated from.
   std::optional<std::string> extrapolated_from{};
+  /// Different tokens that the samples have, the first ones of the network's vocabulary; absent where they have all.
+  std::optional<std::int64_t> drawn_tokens{};
 };
 /// What the user pays, in any currency: for an hour of all the job's nodes, and for a kWh of its joules.
 struct JobPrices {

@@ -17,6 +17,7 @@ std::string workload_hash(const Workload& w, const std::optional<Target>& target
     text += fmt::format("|target-1|{}|{}|{}|{}|{}|{}|{}|{}|{}", target->task, target->metric, target->value,
                         target->held_out_samples, target->evaluation_interval, s.learning_rate, s.final_share,
                         s.warmup_steps, s.decay_steps);
+    if (target->drawn_tokens) text += fmt::format("|drawn|{}", *target->drawn_tokens);
   }
   return sha256_hex(text);
 }

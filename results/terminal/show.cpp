@@ -305,6 +305,7 @@ class Shower {
                             ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
                             : (r.workload.data == "series" ? "" : " nats") + std::string(" over a floor of ") +
                                   significant(t.floor, 4)) +
+                       (t.drawn_tokens ? fmt::format(", {} different tokens", *t.drawn_tokens) : "") +
                        fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
       std::vector<std::string> parts = {duration(*reached->time_s), si(*reached->steps, "steps"),

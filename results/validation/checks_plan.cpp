@@ -36,11 +36,10 @@ void check_planned_target(const Record& record, const Json& target, const Json& 
   if (planned.is_object() != record.target.has_value())
     return broken("/target", record.target ? "is not in the plan" : "is missing: the plan has one");
   if (!record.target) return;
-  for (const char* key :
-       {"task", "metric", "value", "floor", "held_out_samples", "evaluation_interval", "most_steps", "schedule"})
-    if (planned.value(key, Json()) != target[key])
-      broken(std::string("/target/") + key,
-             "is " + target[key].dump() + ", the plan has " + planned.value(key, Json()).dump());
+  for (const char* key : {"task", "metric", "value", "floor", "held_out_samples", "evaluation_interval", "most_steps",
+                          "schedule", "drawn_tokens"})
+    if (const Json its = target.value(key, Json()), wanted = planned.value(key, Json()); its != wanted)
+      broken(std::string("/target/") + key, "is " + its.dump() + ", the plan has " + wanted.dump());
   const Json seeds = point.value("seeds", Json());
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
     const auto& run = record.trials[t].target_run;

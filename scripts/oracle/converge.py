@@ -44,12 +44,17 @@ class Family(NamedTuple):
     has_batch_norm: bool = False
 
 
+def drawn_tokens(shape, task):
+    """Those of the network's vocabulary that its samples have; the others are never seen."""
+    return task["drawn_tokens"] or shape["vocabulary"]
+
+
 def tokens(shape, task):
-    return sources.Tokens(shape["vocabulary"], task["seq_len"])
+    return sources.Tokens(drawn_tokens(shape, task), task["seq_len"])
 
 
 def masked_tokens(shape, task):
-    return sources.MaskedTokens(shape["vocabulary"], task["seq_len"])
+    return sources.MaskedTokens(drawn_tokens(shape, task), task["seq_len"])
 
 
 def gratings(shape, task):
@@ -177,12 +182,13 @@ def curve(training):
     return values
 
 
-def resized(task, shape, key, count, global_batch):
-    """The task with another vocabulary or number of classes (`key` of the shape), in steps of so many samples. Where a step shows
-    each of them less often, the schedule and the maximum are as much longer."""
-    longer = max(1, count / shape[key] * task["global_batch"] / global_batch)
+def resized(task, shape, key, count, global_batch, drawn):
+    """The task with another vocabulary or number of classes (`key` of the shape), of which `drawn` are drawn (0: all), in steps of so
+    many samples. Where a step shows each of them less often, the schedule and the maximum are as much longer."""
+    longer = max(1, (drawn or count) / shape[key] * task["global_batch"] / global_batch)
     optimizer = {**task["optimizer"], "decay_steps": round(task["optimizer"]["decay_steps"] * longer)}
-    other = {**task, "optimizer": optimizer, "global_batch": global_batch, "most_steps": round(task["most_steps"] * longer)}
+    other = {**task, "optimizer": optimizer, "global_batch": global_batch, "most_steps": round(task["most_steps"] * longer),
+             "drawn_tokens": drawn}
     return other, {**shape, key: count}
 
 
@@ -193,6 +199,7 @@ def trained(task, family, shape, micro_batch, seed):
     values = curve(training)
     first = next((i for i, value in enumerate(values, 1) if value <= task["target"]), None)
     of = "".join(f"{key} {shape[key]} " for key in ("vocabulary", "classes") if key in shape)
+    of += f"drawn {task['drawn_tokens']} " if task["drawn_tokens"] else ""
     print(f"{task['name']} {of}batch {task['global_batch']} micro-batch {micro_batch} seed {seed}: "
           f"{'not reached' if first is None else first * task['evaluation_interval']} steps, {time.monotonic() - began:.0f} s",
           file=sys.stderr, flush=True)
@@ -222,6 +229,7 @@ def main():
     parser.add_argument("--micro-batch", help="of networks with batch norm, comma-separated (each half of the global batch down to 8)")
     for key in ("vocabulary", "classes"):
         parser.add_argument(f"--{key}", help="numbers, comma-separated: only says how many steps the task takes with each of them")
+    parser.add_argument("--drawn-tokens", type=int, default=0, help="with --vocabulary: the samples have only so many of the tokens (all)")
     parser.add_argument("--global-batch", type=int, help="with --vocabulary or --classes: samples per step (the task's)")
     arguments = parser.parse_args()
     if not arguments.out and not (arguments.vocabulary or arguments.classes):
@@ -241,7 +249,7 @@ def main():
             batch = arguments.global_batch or global_batch
             micro_batch = int(arguments.micro_batch) if arguments.micro_batch else batch
             for count in counts.split(","):
-                other_task, other_shape = resized(task, shape, key, int(count), batch)
+                other_task, other_shape = resized(task, shape, key, int(count), batch, arguments.drawn_tokens)
                 for seed in range(1, arguments.seeds + 1):
                     trained(other_task, family, other_shape, micro_batch, seed)
             continue
@@ -253,6 +261,8 @@ def main():
             sizes = [size for size in (global_batch >> i for i in range(12)) if size >= 8]
         document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
                                                "held_out_samples", "evaluation_interval")}
+        if task["drawn_tokens"]:
+            document["drawn_tokens"] = task["drawn_tokens"]
         document["optimizer"] = {"kind": rules.OF_KIND[family].OPTIMIZER["kind"], **task["optimizer"]}
         document["parameters"] = model["parameters"]
         document["framework"] = f"JAX {jax.__version__}, float32, CPU"

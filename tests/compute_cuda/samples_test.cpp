@@ -19,8 +19,11 @@ class Samples : public testing::Test {
 };
 
 TEST_F(Samples, OfTokensAndImagesAreTheHosts) {
+  NetworkDescription few = micro_gpt2();
+  few.drawn_tokens = 6;
   for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
-    expect_host_samples(*device_, Op::generate_tokens, micro_gpt2(), precision, 5);
+    for (const NetworkDescription& network : {micro_gpt2(), few})
+      expect_host_samples(*device_, Op::generate_tokens, network, precision, 5);
     expect_host_samples(*device_, Op::generate_images, micro_resnet(), precision, 5);
   }
 }

@@ -59,12 +59,14 @@ class Converge(Case):
         tasks = json.loads(tool("models", "--json").stdout)["tasks"]
         marked = [task for task in tasks if task["extrapolated_from"]]
         self.assertEqual([task["name"] for task in marked],
-                         ["markov_124m", "masked_large", "gratings_1000", "gratings_inception_1000", "clicks_mlperf"])
+                         ["markov_124m", "markov_llama_1b", "masked_large", "gratings_1000", "gratings_inception_1000", "clicks_mlperf"])
         for task in marked:
             self.assertIn("(bench/README.md)", task["extrapolated_from"], "where the derivation is")
         shown = " ".join(tool("models").stdout.split())
         self.assertIn("(markov_124m), 64 samples per step of 1024 tokens; not trained yet, steps extrapolated from gpt2-tiny", shown)
         self.assertEqual(shown.count("not trained yet"), len(marked))
+        self.assertIn("(markov_llama_1b), 16 samples per step of 1024 tokens, which have 4096 of the 128256 tokens; not trained yet", shown)
+        self.assertEqual({task["name"]: task["drawn_tokens"] for task in tasks if task["drawn_tokens"]}, {"markov_llama_1b": 4096})
 
     def test_the_suite_of_a_gpu_is_planned_with_its_steps(self):
         planned = tool("plan", "--suite", "convergence", "--device-class", "gpu", "--json")

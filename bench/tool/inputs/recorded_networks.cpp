@@ -87,6 +87,7 @@ std::vector<std::string> task_differences(const results::Target& target, const m
   };
   same("task", target.task, task.name);
   same("metric", std::string(to_string(target.metric)), std::string(models::to_string(task.metric)));
+  same("drawn_tokens", target.drawn_tokens.value_or(0), task.drawn_tokens);
   same("held_out_samples", target.held_out_samples, task.held_out_samples);
   same("evaluation_interval", target.evaluation_interval, task.evaluation_interval);
   same("most_steps", target.most_steps, task.most_steps);
@@ -168,10 +169,15 @@ void check_network(const results::Record& record, const std::string& layers, con
       broken("/workload/micro_batch", fmt::format("is {}, which {} cannot train on: {}", w.micro_batch, w.model, why));
   if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
-  if (record.target)
+  if (record.target) {
+    network.drawn_tokens = record.target->drawn_tokens.value_or(0);
+    if (const std::int64_t vocabulary = network.data().vocabulary; network.drawn_tokens > vocabulary)
+      return broken("/target/drawn_tokens",
+                    fmt::format("is {}, {} has {} tokens", network.drawn_tokens, w.model, vocabulary));
     if (const double floor = models::exact_floor(network, w.seq_len.value_or(0));
         !(std::abs(record.target->floor - floor) <= 1e-9))  // NaN: it has no target
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
+  }
   check_task(record, network, at, is_own, found);
   check_extrapolation(record, network, broken);
   check_memory(record, network, broken);

@@ -224,7 +224,7 @@ TEST(PlanToTarget, ATargetThatAGuessReachesIsRefused) {
   EXPECT_EQ(plan_of({"--model", "dlrm-tiny", "--target", "0.49"}).points[0].task->target, 0.49);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--target", "2.5"}).points[0].task->target, 2.5);
   for (const TaskDescription& task : tasks()) {
-    const NetworkDescription network = find_network(task.model);
+    const NetworkDescription network = network_of(task);
     const double floor = task.metric == TaskDescription::Metric::error ? 0 : exact_floor(network, task.seq_len);
     EXPECT_LT(4 * task.target, guess(network) - floor) << task.name;
   }
@@ -273,6 +273,31 @@ TEST(PlanToTarget, ATaskThatNobodyHasTrainedIsMarkedAndInNoSuiteOfACpu) {
   EXPECT_LT(trained_tasks(), tasks().size());
   for (const Point& point : plan_of({"--suite", "convergence"}).points)
     EXPECT_EQ(point.task->extrapolated_from, "") << point.id;
+}
+
+TEST(PlanToTarget, ATaskMayDrawSomeOfItsNetworksTokens) {
+  std::set<std::string> drawing;
+  for (const TaskDescription& task : tasks()) {
+    const Point point = plan_of({"--model", task.model, "--target", "default"}).points.at(0);
+    const bool has_some = task.drawn_tokens > 0;
+    EXPECT_EQ(point.network.drawn_tokens, task.drawn_tokens) << "its samples and floor follow: " << task.name;
+    EXPECT_EQ(target_of(point, {}).drawn_tokens, has_some ? std::optional(task.drawn_tokens) : std::nullopt)
+        << task.name;
+    if (!has_some) continue;
+    drawing.insert(task.name);
+    const DataDescription data = network_of(task).data();
+    EXPECT_TRUE(data.kind == DataKind::tokens || data.kind == DataKind::masked_tokens) << task.name;
+    EXPECT_GE(task.drawn_tokens, 4) << task.name;
+    EXPECT_LT(task.drawn_tokens, data.vocabulary) << task.name << ": all of them are 0";
+    EXPECT_EQ(point.network.shape->count_parameters(), find_network(task.model).shape->count_parameters());
+  }
+  EXPECT_EQ(drawing, std::set<std::string>{"markov_llama_1b"});
+  // It enters the hash; plans of other tasks keep theirs, and so do those without a target.
+  const auto text = [](const std::vector<std::string>& words) { return plan_of(words).canonical_json(); };
+  EXPECT_NE(text({"--model", "llama3.2-1b", "--target", "default"}).find(R"("target":{"drawn_tokens":4096,)"),
+            std::string::npos);
+  EXPECT_EQ(text({"--model", "llama-tiny", "--target", "default"}).find("drawn"), std::string::npos);
+  EXPECT_EQ(text({"--model", "llama3.2-1b"}).find("drawn"), std::string::npos);
 }
 
 TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {

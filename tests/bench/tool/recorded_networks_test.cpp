@@ -43,7 +43,10 @@ void set_target(results::Record& record, const models::NetworkDescription& netwo
   target.metric = task.metric == models::TaskDescription::Metric::error ? results::TargetMetric::error
                                                                         : results::TargetMetric::excess_loss;
   target.value = task.target;
-  target.floor = models::exact_floor(network, record.workload.seq_len.value_or(0));
+  models::NetworkDescription drawing = network;
+  drawing.drawn_tokens = task.drawn_tokens;
+  target.floor = models::exact_floor(drawing, record.workload.seq_len.value_or(0));
+  if (task.drawn_tokens > 0) target.drawn_tokens = task.drawn_tokens;
   target.held_out_samples = task.held_out_samples, target.evaluation_interval = task.evaluation_interval;
   target.most_steps = task.most_steps;
   target.schedule = {task.learning_rate, task.final_learning_rate_share, task.warmup_steps, task.decay_steps};
@@ -218,6 +221,20 @@ TEST(RecordedNetworks, TheTaskOfAFileIsInThePlan) {
   EXPECT_EQ(findings_in(report).faults, Lines{"network_differs /records/0/workload/model"});
   report.records[0].workload.model = network_of_layers("custom", without).name;
   EXPECT_EQ(findings_in(report).faults, differs);
+}
+
+/// With fewer different tokens a target is reached sooner, at the same floor.
+TEST(RecordedNetworks, TheDrawnTokensAreTheTasks) {
+  for (const std::optional<std::int64_t> forged : {std::optional<std::int64_t>(64), std::optional<std::int64_t>()})
+    expect_fault_of_own(target_report_of("llama3.2-1b"), [&](results::Record& r) { r.target->drawn_tokens = forged; },
+                        "task_differs /records/0/target", {{}, {"task_differs /records/0/target"}});
+  expect_fault_of_own(target_report_of("gpt2-tiny"), [](results::Record& r) { r.target->drawn_tokens = 64; },
+                      "task_differs /records/0/target", {{}, {"task_differs /records/0/target"}});
+  for (const char* model : {"llama3.2-1b", "resnet-tiny"})  // which has 128256, and which has none
+    EXPECT_EQ(findings_of_another(target_report_of(model), [](results::Record& r) { r.target->drawn_tokens = 128257; })
+                  .faults,
+              Lines{"network_differs /records/0/target/drawn_tokens"})
+        << model;
 }
 
 /// A run that was resumed by this program, after another had begun it, has records of both.

@@ -240,6 +240,27 @@ TEST(Tool, TheMarkOfAnExtrapolatedTaskIsThatOfTheCatalogue) {
   EXPECT_TRUE(is_fault("gpt2-124m"));
 }
 
+/// The plan states which tokens the samples have before anything is measured.
+TEST(Tool, TheDrawnTokensAreThePlans) {
+  const auto faults = [](bool in_record, bool in_plan) {
+    return said_of("good_target.json",
+                   [&](tw::results::Report& report) {
+                     tw::results::Record& record = report.records[0];
+                     if (in_record) record.target->drawn_tokens = 64;
+                     record.workload.hash = tw::results::workload_hash(record.workload, record.target);
+                     std::string& plan = report.plan.canonical_json;
+                     if (in_plan) plan.insert(plan.find(R"("evaluation_interval")"), R"("drawn_tokens":64,)");
+                     tw::results::summarise(record);
+                   })
+        .faults;
+  };
+  const std::string differs = "plan_differs /records/0/target/drawn_tokens";
+  for (const bool in_record : {false, true})
+    for (const bool in_plan : {false, true})
+      EXPECT_EQ(std::ranges::count(faults(in_record, in_plan), differs), in_record == in_plan ? 0 : 1)
+          << in_record << in_plan;
+}
+
 /// It has what a bundle's environment.json has, and is none.
 TEST(Tool, AReportWithoutItsRecordsIsADamagedReport) {
   nlohmann::json report = nlohmann::json::parse(contents(fixtures + "/good.json"));

@@ -183,7 +183,11 @@ void expect_samples_in_time(const NetworkDescription& network, DataShare share, 
 
 TEST_F(Streams, SamplesThatWereNotMadeAheadAreMadeInTime) {
   const NetworkDescription tokens = micro_gpt2(), clicks = micro_dlrm();
+  NetworkDescription few = tokens;
+  few.drawn_tokens = 6;
   expect_samples_in_time(tokens, {}, static_cast<std::size_t>(tokens.data().vocabulary) * sizeof(std::int32_t));
+  reset();
+  expect_samples_in_time(few, {}, 6 * sizeof(std::int32_t));
   reset();
   expect_samples_in_time(clicks, {1, 2}, 2 * sizeof(ClickTable));
 }

@@ -191,10 +191,10 @@ TEST(TokenSource, OneTokenOfContextDoesNotReachTheTarget) {
   EXPECT_NEAR(best_of_one_token(TokenSource(64, 1), 1), markov_opening_entropy(64), 1e-12);
   std::set<std::string> seen;
   for (const TaskDescription& task : tasks()) {
-    const NetworkDescription network = find_network(task.model);
+    const NetworkDescription network = network_of(task);
     if (network.data().kind != DataKind::tokens) continue;
     seen.insert(task.name);
-    const std::int64_t vocabulary = network.data().vocabulary;
+    const std::int64_t vocabulary = network.data().different_tokens();
     for (std::uint64_t seed = 1; seed <= (vocabulary < 1000 ? 40u : 1u); ++seed) {  // a large one varies by 0.001
       const TokenSource source(vocabulary, seed);
       const double excess = best_of_one_token(source, task.seq_len) - exact_floor(network, task.seq_len);
@@ -202,7 +202,8 @@ TEST(TokenSource, OneTokenOfContextDoesNotReachTheTarget) {
       EXPECT_GT(excess, task.target + 0.009) << task.name << ", seed " << seed;
     }
   }
-  EXPECT_TRUE(seen.contains("markov") && seen.contains("markov_llama") && seen.contains("markov_124m"));
+  for (const char* name : {"markov", "markov_llama", "markov_124m", "markov_llama_1b"})
+    EXPECT_TRUE(seen.contains(name)) << name;
 }
 
 TEST(TokenSource, TokensFitAnyVocabulary) {
@@ -239,6 +240,51 @@ TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
   }
 }
 
+/// With the first few of its tokens.
+NetworkDescription drawing(NetworkDescription network, std::int64_t tokens) {
+  network.drawn_tokens = tokens;
+  return network;
+}
+
+// Of a network with more tokens than are drawn, the samples and the floor are those of a source of so many tokens.
+TEST(Synthetic, SamplesHaveTheDrawnTokensOnly) {
+  constexpr std::int64_t drawn = 6, batch = 40, seq = 7;
+  const NetworkDescription few = drawing(micro_gpt2(), drawn);
+  ASSERT_LT(drawn, few.data().vocabulary);
+  const TokenSource source(drawn, 3);
+  SyntheticData data(few, DType::float32, batch, seq, 3, 1);
+  std::set<std::int32_t> seen;
+  std::vector<std::int32_t> sequence(seq + 1);
+  for (const Split split : {Split::training, Split::held_out}) {
+    data.generate(split, 8);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      source.fill(split, 8 + static_cast<std::uint64_t>(b), sequence.data(), seq + 1);
+      const auto *inputs = data.inputs().as<std::int32_t>() + b * seq,
+                 *targets = data.targets().as<std::int32_t>() + b * seq;
+      EXPECT_TRUE(std::equal(inputs, inputs + seq, sequence.begin())) << b;
+      EXPECT_TRUE(std::equal(targets, targets + seq, sequence.begin() + 1)) << b;
+      seen.insert(sequence.begin(), sequence.end());
+    }
+  }
+  EXPECT_EQ(seen, (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(exact_floor(few, 1), markov_opening_entropy(drawn));
+  EXPECT_NE(exact_floor(few, 1), exact_floor(micro_gpt2(), 1));
+  EXPECT_EQ(guess(few), std::log(6.0));
+
+  const NetworkDescription masked = drawing(micro_bert(), 17);
+  ASSERT_LT(17, masked.data().vocabulary);
+  SyntheticData sentences(masked, DType::float32, batch, 16, 3, 1);
+  sentences.generate(Split::training, 0);
+  const auto* tokens = sentences.inputs().as<std::int32_t>();
+  EXPECT_LT(*std::max_element(tokens, tokens + batch * 16), 17);
+  EXPECT_EQ(exact_floor(masked, 16), masked_entropy(17));
+
+  const NetworkDescription all = drawing(micro_gpt2(), few.data().vocabulary);
+  EXPECT_EQ(exact_floor(all, 7), exact_floor(micro_gpt2(), 7));
+  const NetworkDescription more = drawing(micro_gpt2(), few.data().vocabulary + 1);
+  EXPECT_THROW(SyntheticData(more, DType::float32, batch, seq, 3, 1), Error);
+}
+
 // The same formulas one number at a time: the operator of devices that make their own samples, against the host's
 // loops.
 TEST(Synthetic, DevicesMakeTheHostsBits) {
@@ -250,7 +296,8 @@ TEST(Synthetic, DevicesMakeTheHostsBits) {
   DeferredDevice maker(reference_device());
   maker.makes_samples = true;
   for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
-    expect_host_samples(maker, Op::generate_tokens, micro_gpt2(), precision, 5);
+    for (const NetworkDescription& network : {micro_gpt2(), drawing(micro_gpt2(), 6)})
+      expect_host_samples(maker, Op::generate_tokens, network, precision, 5);
     for (const NetworkDescription& network : {micro_resnet(), odd, large})
       expect_host_samples(maker, Op::generate_images, network, precision, 5);
   }

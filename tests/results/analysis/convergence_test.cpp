@@ -95,7 +95,7 @@ TEST(Reference, OtherRunsAreNotHeldAgainstIt) {
             "4 of the reference's 4 curves end over 0.04: it was trained to 0.05");
   EXPECT_EQ(why_none([](Judged& run) { run.workload.layers = 3; }), "the reference has all layers");
   for (const std::string key : {"model", "parameters", "seq_len", "global_batch", "metric", "held_out_samples",
-                                "evaluation_interval", "optimizer"}) {
+                                "evaluation_interval", "optimizer", "drawn_tokens"}) {
     const std::string why = why_none([&](Judged& run) {
       if (key == "model") run.workload.model = "resnet-50";
       if (key == "parameters") run.workload.parameters += 1;
@@ -104,6 +104,7 @@ TEST(Reference, OtherRunsAreNotHeldAgainstIt) {
       if (key == "metric") run.target.metric = TargetMetric::excess_loss;
       if (key == "held_out_samples") run.target.held_out_samples = 512;
       if (key == "evaluation_interval") run.target.evaluation_interval = 20;
+      if (key == "drawn_tokens") run.target.drawn_tokens = 64;
       if (key == "optimizer") run.workload.optimizer = "adamw";
     });
     EXPECT_TRUE(why.starts_with("the reference has " + key + " ")) << key << ": " << why;

@@ -332,6 +332,10 @@ TEST(Comparability, TargetsHaveToBeTheSame) {
   ASSERT_NE(difference(other, "target"), nullptr);
   EXPECT_TRUE(difference(other, "target")->blocking);
   EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, Claim::not_comparable);
+  Record few = made_target_record(id, times(seconds, 0.5));
+  few.target->drawn_tokens = 64;
+  ASSERT_NE(difference(of_single(made_target_record(id, seconds), few), "target"), nullptr) << "with an equal hash";
+  EXPECT_NE(workload_hash(few.workload, few.target), few.workload.hash);
 }
 
 TEST(Comparability, ATargetThatNobodyHadReachedIsNamed) {

@@ -109,11 +109,13 @@ TEST(Tables, ShowTarget100) { expect_golden("show_target_100.txt", show_report(s
 TEST(Tables, ATaskThatNobodyHadTrainedIsMarked) {
   Report report = sample_target_report();
   EXPECT_EQ(show_report(report, {false, 200}).find("extrapolated"), std::string::npos);
-  report.records[0].target->extrapolated_from = "runs of gpt2-tiny";
+  report.records[0].target->extrapolated_from = "runs of gpt2-tiny", report.records[0].target->drawn_tokens = 64;
   const Report read = report_from_json(to_json(report));
   EXPECT_EQ(read.records[0].target->extrapolated_from, "runs of gpt2-tiny");
-  EXPECT_NE(show_report(read, {false, 200}).find("extrapolated from runs of gpt2-tiny, not trained before"),
-            std::string::npos);
+  EXPECT_EQ(read.records[0].target->drawn_tokens, 64);
+  const std::string shown = show_report(read, {false, 200});
+  EXPECT_NE(shown.find("extrapolated from runs of gpt2-tiny, not trained before"), std::string::npos);
+  EXPECT_NE(shown.find("nats over a floor of 1.218, 64 different tokens, 256 samples every"), std::string::npos);
   summarise(report.records[0]);  // its flag is in every table
   EXPECT_NE(summary_table(report, {.width = 200}).find("nobody had trained this task"), std::string::npos);
 }

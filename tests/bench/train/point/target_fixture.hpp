@@ -28,6 +28,7 @@ class TargetRuns : public testing::Test {
     request.seed = 11;
     bench::RunPlan plan = bench::make_plan(request, 1, "cpu");
     change(*plan.points[0].task);
+    plan.points[0].network.drawn_tokens = plan.points[0].task->drawn_tokens;
     const std::unique_ptr<models::Device> device = models::create_device("cpu", models::DeviceOptions{0, 1});
     const bench::Machines machines(job);
     bench::EnergyWindow energy(job, machines);

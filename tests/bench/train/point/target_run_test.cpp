@@ -180,6 +180,31 @@ TEST_F(TargetRunTest, ARealRunReachesAnEarlyTarget) {
       << "a target that untrained weights reach shows nothing";
 }
 
+// With 8 of its 128 tokens the network first learns which these are, and then how they follow each other: the loss gets
+// under ln 8, which the same steps with all tokens are far from.
+TEST_F(TargetRunTest, ARunThatDrawsFewTokensGetsNearTheirFloor) {
+  const auto steps_with = [](std::int64_t drawn) {
+    return run(
+        "llama-tiny",
+        [&](TaskDescription& task) {
+          early(task);
+          task.most_steps = 15;
+          task.target = 0.5;  // a guess among 8 tokens is 2.08 − 1.22 nats over the floor
+          task.drawn_tokens = drawn;
+        },
+        trainer_steps, 1);
+  };
+  const Record few = steps_with(8), all = steps_with(0);
+  EXPECT_EQ(few.target->drawn_tokens, 8);
+  EXPECT_FALSE(all.target->drawn_tokens);
+  EXPECT_NE(few.workload.hash, all.workload.hash);
+  EXPECT_NEAR(few.trials[0].loss.front(), std::log(128.0), 0.2) << "the head still has all tokens";
+  EXPECT_FALSE(has(few, "target_missed")) << few.summary.to_target->reason;
+  EXPECT_LT(few.trials[0].target_run->evaluations.back().loss, std::log(8.0));
+  EXPECT_TRUE(has(all, "target_missed"));
+  EXPECT_GT(all.trials[0].target_run->evaluations.back().loss, std::log(8.0));
+}
+
 TEST_F(TargetRunTest, AnOptimizerThatDoesNotLearnIsFoundOut) {
   const Record record = run(
       "gpt2-tiny", early,
