@@ -135,8 +135,7 @@ void print_models(bool json) {
     const std::size_t width = terminal_style().width;
     fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), width, 2));
     for (const models::TaskDescription& t : models::tasks())
-      fmt::print("\n  {}\n",
-                 results::text::wrap("--target trains " + words_of(t, models::network_of(t)), width, 2));
+      fmt::print("\n  {}\n", results::text::wrap("--target trains " + words_of(t, models::network_of(t)), width, 2));
   }
 }
 

@@ -219,7 +219,7 @@ struct NetworkDescription {
   std::string name;  ///< "gpt2-124m"
   std::shared_ptr<const NetworkShape> shape;
   std::int64_t default_micro_batch = 1, default_seq_len = 0;  ///< 0: no sequence
-  std::int64_t drawn_tokens = 0;          ///< of its vocabulary, by a task (tasks.hpp); 0: all
+  std::int64_t drawn_tokens = 0;                              ///< of its vocabulary, by a task (tasks.hpp); 0: all
   std::optional<TaskDescription> task{};  ///< that a file describes beside its network; else tasks() has it
   DataDescription data() const {
     DataDescription data = shape->data();
