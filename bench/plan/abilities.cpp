@@ -268,7 +268,17 @@ std::string advice_on_memory(const Point& point, bool is_found, std::optional<Me
       one.micro_batch = size, one.recomputed_layers = recomputed_layers;
       return helps(one);
     };
-    return fmt::format("--micro-batch N with N up to {}", greatest(small.micro_batch, point.micro_batch - 1, fits));
+    const std::int64_t most = greatest(small.micro_batch, point.micro_batch - 1, fits);
+    if (!point.task && !point.fixed_global && point.accumulate == 1)
+      return fmt::format("--micro-batch N with N up to {}", most);
+    // The samples of a step are fixed: a size that does not divide them is refused.
+    const std::int64_t of_rank = point.fixed_global.value_or(point.global_batch()) / point.ranks;
+    const auto divides = [&](std::int64_t size) {
+      return of_rank % size == 0 && (!point.task || point.task->held_out_samples % (size * point.ranks) == 0);
+    };
+    std::int64_t size = most;
+    while (size > small.micro_batch && !divides(size)) --size;
+    return fmt::format("--micro-batch {}", size);
   };
   const bool is_recomputed = recomputed.recomputed_layers > point.recomputed_layers && helps(recomputed);
   if (is_smaller) ways.push_back(smaller(point.recomputed_layers));

@@ -165,6 +165,8 @@ std::string why_too_large(const Point& point, const RunPlan& plan, const comm::J
                           is_gpu ? 1 : std::min(job.local_size(), point.ranks),
                           [&](const Point& one) { return static_cast<double>(bytes(one)); }};
   const bool is_busy = !is_gpu && !exceeds_machine(point, plan, job, info);
+  if (plan.kit && !point.is_automatic)
+    return fmt::format("{} {}: the kit fixes its sizes: use a machine with more memory", point.id, why);
   return fmt::format("{} {}: {}{}", point.id, why,
                      advice_on_memory(point, point.is_automatic && !plan.declared_micro_batch, limit),
                      is_busy ? ", or end what else uses memory there" : "");

@@ -75,6 +75,23 @@ TEST(Abilities, AdviceOnMemoryNamesOnlyWhatReducesIt) {
     ++fitting.micro_batch;
     EXPECT_GT(bytes_of(fitting), 1 * gib) << advice;
   }
+  // Where the samples of a step are fixed, the size that is named divides them.
+  const auto size_named = [](const std::string& text) {
+    const std::string words = "--micro-batch ";
+    return std::stoll(text.substr(text.find(words) + words.size()));
+  };
+  Point accumulated = point_of("llama-tiny", 1);
+  accumulated.micro_batch = 100'000, accumulated.accumulate = 10;
+  const std::string of_million = advice_on_memory(accumulated, false, MemoryLimit{1 * gib, 1});
+  const long long size = size_named(of_million);
+  EXPECT_TRUE(size > 1 && 1'000'000 % size == 0) << of_million;
+  accumulated.micro_batch = size;
+  EXPECT_LE(bytes_of(accumulated), 1 * gib);
+  Point trained = point_of("llama-tiny", 1);
+  trained.task = models::task_of("llama-tiny"), trained.micro_batch = trained.task->global_batch;
+  accumulated = trained, accumulated.micro_batch = trained.micro_batch - 1;
+  const std::string of_task = advice_on_memory(trained, false, MemoryLimit{bytes_of(accumulated), 1});
+  EXPECT_EQ(size_named(of_task), trained.micro_batch / 2) << of_task;
   const std::string up_to = "--layers N with N up to ";
   const int layers = std::stoi(shared.substr(shared.find(up_to) + up_to.size()));
   for (const int more : {0, 1}) {
