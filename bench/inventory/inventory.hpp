@@ -50,8 +50,9 @@ results::DeviceEntry inspect_device(const models::Device& device, int rank);
 /// The logical CPUs this thread may run on, ascending.
 std::vector<int> affinity_list();
 int affinity_threads();
-/// The cores that this process may use: at least 1, at most those of the machine or of what a control group allows.
-int usable_cores(const std::filesystem::path& root = "/");
+/// The cores that so many threads of this node can use: at least 1, at most those of the machine or of what a control
+/// group allows.
+int usable_cores(int threads, const std::filesystem::path& root = "/");
 /// Forgets the peak so far, so that a later point of a sweep is not charged with an earlier one's (Linux: 5 into
 /// clear_refs). False if the kernel does not allow it: the peak then covers the process's whole life.
 bool reset_peak_resident_bytes();

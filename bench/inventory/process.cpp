@@ -86,8 +86,8 @@ std::vector<int> affinity_list() {
 
 int affinity_threads() { return static_cast<int>(affinity_list().size()); }
 
-int usable_cores(const fs::path& root) {
-  int cores = std::max(1, affinity_threads());
+int usable_cores(int threads, const fs::path& root) {
+  int cores = std::max(1, threads);
   if (const int all = inspect_host(root).cores; all > 0) cores = std::min(cores, all);
   if (const auto quota = read_cgroup_limits(root).cpus) cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
   return std::max(1, cores);

@@ -167,7 +167,7 @@ Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const s
   if (pages > 0 && page_bytes > 0)
     node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
   node.cpu_bf16 = has_bf16();
-  node.cores = usable_cores();
+  node.cores = usable_cores(affinity_threads());
   node.gpus = power::names_of_gpus();
   for (const power::KnobFinding& finding : knobs) {
     KnobAbility& knob = node.knobs.emplace_back();

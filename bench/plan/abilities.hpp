@@ -26,8 +26,8 @@ struct KnobAbility {
 struct Abilities {
   std::string host;
   std::optional<std::uint64_t> memory_bytes;
-  std::optional<bool> cpu_bf16;  ///< whether the CPU multiplies bf16; nullopt: not known
-  int cores = 0;                 ///< that a process may use; 0: not known
+  std::optional<bool> cpu_bf16;   ///< whether the CPU multiplies bf16; nullopt: not known
+  int cores = 0;                  ///< that a process may use; 0: not known
   std::vector<std::string> gpus;  ///< names of those that a process may use, as NVML reports them
   std::vector<KnobAbility> knobs;
   /// The most that the counted meters' parts are held able to draw, by scope, in W; empty: no meter.

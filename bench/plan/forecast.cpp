@@ -376,13 +376,13 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   double search_seconds = 0;
   int sizes = 0;
   for (const PointForecast& point : forecast.points) search_seconds += point.search_seconds, sizes += point.sizes;
-  if (open > 0)
+  if (open > 0 && (plan.declared_micro_batch || sizes > 0))
     line("batch",
          plan.declared_micro_batch
              ? fmt::format("micro-batch {} of {}, as declared", *plan.declared_micro_batch, count(open, "point"))
-             : fmt::format("micro-batch of {}: found at run time, before the trials, among {}: {} of the time{}",
+             : fmt::format("micro-batch of {}: found at run time, before the trials, among {}: {}{}{}",
                            count(open, "point"), sizes == 1 ? "1 size" : fmt::format("up to {} sizes", sizes),
-                           text::duration(search_seconds),
+                           text::duration(search_seconds), forecast.unknown() == 0 ? " of the time" : "",
                            forecast.pace.empty() ? ", more where a step takes over 0.15 s" : ""));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
@@ -391,7 +391,8 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   if (plan.runs() > 1)
     line("runs", fmt::format("the plan asks for {} launches; time and energy are those of one", plan.runs()));
   if (const std::string seeds = seeds_line(plan, forecast); !seeds.empty()) line("steps", seeds);
-  if (forecast.is_estimated()) line("pace", fmt::format("estimated, not measured: {}", text::printable(forecast.pace)));
+  if (forecast.is_estimated() || (search_seconds > 0 && !forecast.pace.empty()))
+    line("pace", fmt::format("estimated, not measured: {}", text::printable(forecast.pace)));
   line("time", time_line(plan, forecast));
   if (const std::string memory = memory_line(plan, forecast); !memory.empty()) line("memory", memory);
   line("energy", energy_line(forecast));
@@ -421,7 +422,9 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                               {"memory_is_least", point.memory ? Json(point.memory->is_least) : Json()}});
   }
   json["left_out"] = plan.left_out;
-  json["pace"] = forecast.is_estimated() ? Json(forecast.pace) : Json();
+  const bool searches =
+      std::ranges::any_of(forecast.points, [](const PointForecast& point) { return point.search_seconds > 0; });
+  json["pace"] = !forecast.pace.empty() && (forecast.is_estimated() || searches) ? Json(forecast.pace) : Json();
   json["node_memory_bytes"] = number(forecast.node_memory_bytes);
   const bool is_known = forecast.unknown() == 0;
   const std::optional<double> all = is_known ? std::optional(forecast.seconds()) : std::nullopt;

@@ -53,8 +53,8 @@ struct Forecast {
   double seconds() const;  ///< of those whose time is known; of a search of the likely looks
   /// The same if runs reach their targets as the reference curves do; nullopt without such a curve or a target.
   std::optional<double> likely_seconds() const;
-  bool is_most() const;   ///< some of them are upper bounds
-  bool is_least() const;  ///< some of them are lower bounds
+  bool is_most() const;       ///< some of them are upper bounds
+  bool is_least() const;      ///< some of them are lower bounds
   bool is_estimated() const;  ///< some of them are by a pace
 };
 

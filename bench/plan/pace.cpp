@@ -49,17 +49,19 @@ std::optional<DevicePace> DevicePace::of(const Abilities& node, const std::strin
     return pace;
   }
   if (node.gpus.empty()) return std::nullopt;
+  const auto gpus = static_cast<int>(node.gpus.size());
+  const int shared_by = (pace.ranks_per_node_ + gpus - 1) / gpus;  // ranks on a GPU
   const results::VendorPeak* peak = results::find_vendor_peak(node.gpus.front());
   if (peak == nullptr) return std::nullopt;
   for (const std::string& precision : precision_names()) {
     // Beside the products in fp8 all else is in bf16, and takes longer than these gain.
     const std::optional<double> flops = peak->flops_per_s(precision == "fp8" && peak->fp8 > 0 ? "bf16" : precision);
-    if (flops) pace.flops_per_s_[precision] = *flops * transformers_share;
+    if (flops) pace.flops_per_s_[precision] = *flops * transformers_share / shared_by;
   }
   pace.others_ = others_share / transformers_share;
-  pace.bytes_per_s_ = peak->bandwidth_gb_per_s * 1e9 * share_of_bandwidth;
+  pace.bytes_per_s_ = peak->bandwidth_gb_per_s * 1e9 * share_of_bandwidth / shared_by;
   pace.exchanged_bytes_per_s_ = gpu_exchanged_bytes_per_s, pace.call_seconds_ = gpu_call_seconds;
-  pace.memory_bytes_ = peak->memory_gb * gib;
+  pace.memory_bytes_ = peak->memory_gb * gib / shared_by;
   pace.words_ = fmt::format("{} at {:.0f} % of its peak with transformers and {:.0f} % with others", peak->device,
                             100 * transformers_share, 100 * others_share);
   return pace;

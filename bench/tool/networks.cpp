@@ -80,7 +80,7 @@ std::string shape_of(const models::Product& p, const char* unit) {
 std::string target_of(const models::TaskDescription& t, models::DataKind kind) {
   if (t.metric == models::TaskDescription::Metric::error)
     return fmt::format("held-out error {} of the {}s", t.target, models::sample_name(kind));
-  if (kind == models::DataKind::series) return fmt::format("excess loss {} of the squared error", t.target);
+  if (kind == models::DataKind::series) return fmt::format("excess squared error {}", t.target);
   return fmt::format("excess loss {} nats per {}token", t.target,
                      kind == models::DataKind::masked_tokens ? "masked " : "");
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/inventory/inventory.hpp"
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
@@ -61,14 +62,18 @@ void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const 
   const auto step_seconds = [&](const Point& point) -> std::optional<double> {
     if (point.ranks != job.size()) return std::nullopt;
     const std::string workload = fmt::format("{} {} {} {} {} {} {}", point.network.name, point.layers.value_or(0),
-                                             point.table_rows_at_most.value_or(0),
-                                             point.precision, point.micro_batch, point.accumulate, point.seq_len);
+                                             point.table_rows_at_most.value_or(0), point.precision, point.micro_batch,
+                                             point.accumulate, point.seq_len);
     const auto found = known.find(workload);
     return found != known.end()
                ? found->second
                : known.emplace(workload, time_a_step(context, point, few_steps.measurement)).first->second;
   };
-  if (device.info().kind == models::DeviceKind::cuda) node.gpus = {device.info().name};
+  // A launcher binds each rank to some of the cores, and each has a GPU of its own: the node's are those of all its
+  // ranks.
+  node.cores = usable_cores(device.info().threads * job.local_size());
+  if (device.info().kind == models::DeviceKind::cuda)
+    node.gpus.assign(static_cast<std::size_t>(job.local_size()), device.info().name);
   const std::optional<DevicePace> pace = DevicePace::of(node, plan.device, job.nodes(), job.size());
   const auto memory = [&](const Point& point) { return memory_of_rank(point, plan, device); };
   Forecast made = forecast(plan, job.nodes(), why_not, step_seconds, memory, pace ? &*pace : nullptr);

@@ -73,7 +73,7 @@ class Jumps:
             flat = (x.shape[0], -1, x.shape[3])
             followed = jnp.take_along_axis(x.reshape(flat), (rows * x.shape[2] + columns).reshape(flat), 1).reshape(y.shape)
             below = jax.lax.stop_gradient(y - followed)
-            self.strays[name] = jnp.stack([(below > 0).sum(), below.max()])
+            self.strays[name] = jnp.stack([(below != 0).sum(), jnp.abs(below).max()])
             y = followed + below  # value of the pool, derivative of the exported element
         return y
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,13 +70,20 @@ def statistic_errors(updated, truth):
     return errors
 
 
+class Strays(NamedTuple):
+    """Of a ReLU or max pool: how many units or windows may lie otherwise than exported, and how far from the jump."""
+    share: float
+    farthest: float
+
+
 class Float32Tolerance:
     """Loss 1e-5 relative, each gradient and each weight 1e-4, without exception.
 
     A ReLU's input has deviation 1 (batch norm), and float32 may lose 1e-3 of that over 50 layers. A unit on the other side of zero
     must therefore be within 1e-3 of zero, and the element that a max pool took within 1e-3 of the greatest."""
 
-    loss, gradient_norm, farthest_stray, stray_share = 1e-5, 1e-4, 1e-3, 1e-3
+    loss, gradient_norm = 1e-5, 1e-4
+    strays = {"relu_strays": Strays(1e-3, 1e-3), "pool_strays": Strays(1e-3, 1e-3)}
 
     def gradient(self, _name):
         return 1e-4
@@ -97,8 +105,9 @@ class Bf16Tolerance:
     Loss: four standard deviations of the mean of the yardstick's errors of single tokens or images, at least u / 4. Norms differ by
     at most the difference of the vectors (triangle inequality)."""
 
-    # A ReLU with random sides would differ in half of its units.
-    farthest_stray, stray_share = math.inf, 0.3
+    # A ReLU with random sides would differ in half of its units. A max pool takes another element where two differ by less than the
+    # rounding of the layers in front of them: of inception-tiny 4 % of the windows, by 0.11 at most.
+    strays = {"relu_strays": Strays(0.3, math.inf), "pool_strays": Strays(0.1, 0.5)}
 
     def __init__(self, export, truth, yardstick):
         u = 2.0**-8
@@ -224,8 +233,9 @@ def compare(export, truth, tolerance):
     for name, (count, farthest) in truth.strays.items():
         is_pool = name in export.pools
         what, size = ("pool_strays", export.pools[name].size) if is_pool else ("relu_strays", export.relu[name].size)
-        find(what, name, count / size, tolerance.stray_share, f"{count}, farthest {farthest:.1e}")
-        if farthest > tolerance.farthest_stray:
-            find(what, name, farthest, tolerance.farthest_stray,
+        allowed = tolerance.strays[what]
+        find(what, name, count / size, allowed.share, f"{count}, farthest {farthest:.1e}")
+        if not farthest <= allowed.farthest:
+            find(what, name, farthest, allowed.farthest,
                  "not the greatest of its window, and not near it" if is_pool else "on the other side of zero, and not near it")
     return findings

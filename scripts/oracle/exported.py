@@ -108,9 +108,14 @@ def read_pools(path, kind):
     if not path.exists():
         return {}
     values = load_file(path)
-    if kind == "inception":
-        return inception_units.pool_places(values)
-    return {"maxpool": value for name, value in values.items() if name == "stem/argmax"}
+    padding = 0 if kind == "inception" else 1
+    pools = (inception_units.pool_places(values) if kind == "inception" else
+             {"maxpool": value for name, value in values.items() if name == "stem/argmax"})
+    for name, places in pools.items():
+        rows, columns = places // 3, places % 3  # of the windows, the first of which begins in the padding
+        if places.max() > 8 or (padding and (rows[:, 0].min() < padding or columns[:, :, 0].min() < padding)):
+            fail(1, "wrong-export", f"{path}: an element that the max pool {name} took lies outside of its window or of the image")
+    return pools
 
 
 def read_export(folder):

@@ -137,6 +137,8 @@ class Comparison(unittest.TestCase):
         self.assertEqual({("relu_strays", "bn1"), ("pool_strays", "maxpool")}, self.failures(export, truth))
         truth.strays = {"bn1": (300, 1e-6), "maxpool": (300, 1e-6)}
         self.assertEqual({("relu_strays", "bn1"), ("pool_strays", "maxpool")}, self.failures(export, truth))
+        truth.strays = {"bn1": (1, np.nan), "maxpool": (1, np.nan)}
+        self.assertEqual({("relu_strays", "bn1"), ("pool_strays", "maxpool")}, self.failures(export, truth))
 
     def test_nan_is_not_good(self):
         for export, truth in self.each():

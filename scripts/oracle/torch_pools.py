@@ -15,11 +15,13 @@ def pair(size):
 
 
 def follow(x, places, kernel, stride, padding=0, **public):
-    """The pool of x (batch, channels, height, width), and how many windows have a greater element than the exported one, and by how much
-    at most. `places` (batch, height, width, channels): row within the window times its width plus column. `public`: what else
+    """The pool of x (batch, channels, height, width), and how many windows have another greatest element than the exported one, and how
+    far that is from it at most. `places` (batch, height, width, channels): row within the window times its width plus column. `public`: what else
     F.max_pool2d is called with; its shape must be that of the export."""
     value = max_pool2d(x, kernel, stride, padding, **public)
     place = torch.as_tensor(np.array(places) if isinstance(places, np.ndarray) else places).movedim(-1, 1).to(x.device, torch.int64)
+    if place.min() < 0 or place.max() >= pair(kernel)[0] * pair(kernel)[1]:
+        exported.fail(1, "wrong-export", "the exported element of a max pool lies outside of its window")
     if place.shape != value.shape:
         exported.fail(1, "wrong-export", f"the places of a max pool are {tuple(place.shape)}, its output {tuple(value.shape)}")
     (_, width), (down, right), (above, left) = pair(kernel), pair(kernel if stride is None else stride), pair(padding)
@@ -29,4 +31,4 @@ def follow(x, places, kernel, stride, padding=0, **public):
         exported.fail(1, "wrong-export", "the exported element of a max pool's window lies outside of the image")
     followed = x.flatten(2).gather(2, (rows * x.shape[3] + columns).flatten(2)).view_as(value)
     below = (value - followed).detach()
-    return followed + below, (int((below > 0).sum()), float(below.max()))
+    return followed + below, (int((below != 0).sum()), float(below.abs().max()))

@@ -50,11 +50,12 @@ void check_floor_is_least(const CustomDescription& d) {
     if (o.out.kind != Extent::Kind::sequence) continue;
     if (o.kind == Kind::attention && !o.causal)
       refuse(o.pointer,
-             "attention that is not causal sees what the task asks for: add \"causal\": true, or remove the task");
+             "attention that is not causal lets a position see the values that it must predict: add \"causal\": true, or "
+             "remove the task");
     if (o.kind == Kind::batch_norm)
       refuse(o.pointer,
-             "batch norm lets a position see later ones, which the task asks for: use layer_norm or "
-             "rms_norm, or remove the task");
+             "batch norm lets a position see later ones, which it must predict: use layer_norm or rms_norm, or remove "
+             "the task");
   }
 }
 

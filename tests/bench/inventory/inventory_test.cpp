@@ -272,6 +272,9 @@ TEST(Cgroup, Version1InAContainerThatMountsOnlyItsOwnPart) {
   root.write("sys/fs/cgroup/memory/memory.stat",
              "inactive_file 7\ntotal_inactive_file 1000000000\ntotal_active_file 0\n");
   EXPECT_EQ(read_cgroup_limits(root.path()).cpus, 1.5);
+  EXPECT_EQ(usable_cores(64, root.path()), 2);
+  EXPECT_EQ(usable_cores(1, root.path()), 1);
+  EXPECT_EQ(usable_cores(0, root.path()), 1);
   EXPECT_EQ(read_cgroup_limits(root.path()).memory_bytes, 2000000000u);
   EXPECT_EQ(read_cgroup_limits(root.path()).memory_available_bytes, 1100000000u);
 }

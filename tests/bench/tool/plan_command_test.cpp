@@ -101,6 +101,26 @@ TEST(PlanCommand, SuitesEndInTimeAtThePaceOfTheirDevices) {
     for (const int ranks : all_ranks) expect(node_with({}, cores), "cpu", ranks, std::to_string(cores) + " cores");
 }
 
+TEST(PlanCommand, RanksThatShareAGpuTakeLonger) {
+  const auto plan_on = [](std::size_t gpus, const std::vector<std::string>& options) {
+    const std::string path = file_with(node_with(std::vector<std::string>(gpus, "NVIDIA H200"), 64), "-shared");
+    std::vector<std::string> arguments{"plan", "--json", "--on", path, "--device-class", "gpu", "--job-ranks", "8"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome o = run(arguments);
+    std::remove(path.c_str());
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  };
+  const std::vector<std::string> suite{"--suite", "standard"};
+  EXPECT_GT(plan_on(1, suite)["seconds"].get<double>(), plan_on(8, suite)["seconds"].get<double>());
+  // The search for a micro-batch is estimated even where the time of the steps is not.
+  const Json few_steps = plan_on(8, {"--model", "gpt2-tiny", "--device", "cuda", "--steps", "20", "--micro-batch",
+                                     "auto", "--global-batch", "64"});
+  EXPECT_TRUE(few_steps["seconds"].is_null());
+  EXPECT_GT(few_steps["points"][0]["micro_batch_search_seconds"].get<double>(), 0);
+  EXPECT_FALSE(few_steps["pace"].is_null());
+}
+
 TEST(PlanCommand, AnOldProbeHasNoPace) {
   const Json plan = planned({"--suite", "standard", "--device-class", "gpu"});
   EXPECT_TRUE(plan["pace"].is_null());
