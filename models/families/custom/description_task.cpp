@@ -49,9 +49,10 @@ void check_floor_is_least(const CustomDescription& d) {
              "a loss with label smoothing does not have the floor of a task: leave it out, or remove the task");
     if (o.out.kind != Extent::Kind::sequence) continue;
     if (o.kind == Kind::attention && !o.causal)
-      refuse(o.pointer,
-             "attention that is not causal lets a position see the values that it must predict: add \"causal\": true, or "
-             "remove the task");
+      refuse(
+          o.pointer,
+          "attention that is not causal lets a position see the values that it must predict: add \"causal\": true, or "
+          "remove the task");
     if (o.kind == Kind::batch_norm)
       refuse(o.pointer,
              "batch norm lets a position see later ones, which it must predict: use layer_norm or rms_norm, or remove "
