@@ -138,13 +138,16 @@ TEST(TaskOfAFile, EachFaultHasACodeAndAPlace) {
 TEST(TaskOfAFile, ATargetLiesBetweenTheBestAndAGuess) {
   std::string said;
   EXPECT_EQ(fault(with_task(images(), 0.74)), "read");
+  EXPECT_EQ(fault(with_task(images(), 0.01), &said), "layers-task /task/held_out_samples")
+      << "of 64, none may be wrong";
+  EXPECT_NE(said.find("is 64, too few for a target of 0.01"), std::string::npos) << said;
   EXPECT_EQ(fault(with_task(images(), 0.75), &said), "layers-task /task/target");
   EXPECT_EQ(said, "/task/target: is 0.75, must be below 0.75, the error of a guess in the task a");
   Json hard = with_task(images(), 0.1);  // little energy: even the best classifier errs
   hard["input"] = {{"kind", "images"}, {"size", 5}, {"channels", 1}, {"classes", 4}};
   const double floor = exact_floor(described_network("custom", hard.dump()), 0);
   ASSERT_GT(floor, 0.001);
-  hard["task"]["target"] = floor;
+  hard["task"]["target"] = floor, hard["task"]["held_out_samples"] = 65536;
   EXPECT_EQ(fault(hard, &said), "layers-task /task/target");
   EXPECT_NE(said.find("the error of the best classifier of the task a"), std::string::npos) << said;
   hard["task"]["target"] = floor * 1.01;

@@ -147,6 +147,9 @@ std::optional<TaskDescription> read_task(const std::string& json, const NetworkD
   set_micro_batches(task, file, network);
   if (const std::string why = why_no_target(task, network, task.seq_len); !why.empty())
     refuse(at_task + "/target", "is " + object.at("target").dump() + ", " + why);
+  if (task.metric == TaskDescription::Metric::error && task.target * static_cast<double>(task.held_out_samples) < 1)
+    refuse(at_task + "/held_out_samples", "is " + std::to_string(task.held_out_samples) + ", too few for a target of " +
+                                              object.at("target").dump() + ": one wrong sample exceeds it");
   return task;
 }
 
