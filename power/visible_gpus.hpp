@@ -15,8 +15,8 @@ Sight look();
 /// `uuid` itself where NVML knows no better.
 GpuName name_of_gpu(const std::string& uuid);
 
-/// What NVML calls the GPUs that a process started here may use ("NVIDIA H200"), in no order; empty without a driver,
-/// and where GPUs are cut into instances, of which each is less than what the name says.
+/// What NVML calls the GPUs that a process started here may use ("NVIDIA H200"), in no order. Empty without a
+/// driver, and under MIG: an instance is only a part of the GPU that the name stands for.
 std::vector<std::string> names_of_gpus();
 
 }  // namespace tw::power

@@ -45,7 +45,7 @@ void leave_batch_open(Point& point, std::optional<std::int64_t> accumulate, std:
 /// mean of such a step less than a few short ones.
 inline constexpr double timed_seconds_of_size = 0.5, long_step_seconds = 2;
 inline constexpr int rounds_around_the_choice = 2;
-/// Steps that are timed behind the first two of a size, of which each takes so long.
+/// How many steps of `step_seconds` each are timed for a size, after its first two.
 int steps_to_time(double step_seconds);
 /// The point with the micro-batch that was declared, where the plan leaves it open.
 Point at_declared_size(const Point& point, const RunPlan& plan);

@@ -22,7 +22,7 @@ constexpr double gpu_exchanged_bytes_per_s = 25e9, cpu_exchanged_bytes_per_s = 2
 constexpr double core_bytes_per_s = 5e9, share_of_bandwidth = 0.7;
 /// What optimizer and clipping read and write of a parameter: weight, gradient, two moments, and the rounded weight.
 constexpr double update_bytes = 34;
-/// The plans of the operators, of which a GPU's are timed, and drawing the weights, which a rank's threads do.
+/// Building the plans of the operators (on a GPU, by timing candidates), and drawing the initial weights on the host.
 constexpr double gpu_set_up_seconds = 2, cpu_set_up_seconds = 1, gpu_parameters_per_s = 0.6e9,
                  cpu_parameters_per_s = 0.3e9;
 

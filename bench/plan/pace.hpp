@@ -12,9 +12,9 @@
 
 namespace tw::bench {
 
-/// Shares of a GPU's peak, and FLOP/s of a core of a CPU, that an estimate assumes. Of GPUs nobody has measured them:
-/// llm.c, MosaicML and Megatron-LM report 38 to 61 % on H100 and A100. Of CPUs they are about three quarters of
-/// what gpt2-124m and 0.8 of what resnet-50 reached on 2 cores of a server with AVX512-BF16 (README.md, forecasts).
+/// Shares of a GPU's peak, and FLOP/s of a core of a CPU, that an estimate assumes. This project has not measured the
+/// shares; llm.c, MosaicML and Megatron-LM report 38 to 61 % on H100 and A100. The figures of a core are below those of
+/// gpt2-124m in results/reference, which bench/README.md lists under "The pace of a forecast".
 inline constexpr double transformers_share = 0.35, others_share = 0.10;
 inline constexpr double core_flops_per_s = 75e9, core_flops_per_s_in_bf16 = 140e9;
 

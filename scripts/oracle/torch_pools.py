@@ -15,9 +15,9 @@ def pair(size):
 
 
 def follow(x, places, kernel, stride, padding=0, **public):
-    """The pool of x (batch, channels, height, width), and how many windows have another greatest element than the exported one, and how
-    far that is from it at most. `places` (batch, height, width, channels): row within the window times its width plus column. `public`: what else
-    F.max_pool2d is called with; its shape must be that of the export."""
+    """The pool of x (batch, channels, height, width); and a pair: the number of windows whose exported element is not the greatest, and the
+    largest difference between the two. `places` (batch, height, width, channels): an element's row within the window times the window's
+    width, plus its column. `public`: further arguments of F.max_pool2d. Ends the program if the places do not fit the output."""
     value = max_pool2d(x, kernel, stride, padding, **public)
     place = torch.as_tensor(np.array(places) if isinstance(places, np.ndarray) else places).movedim(-1, 1).to(x.device, torch.int64)
     if place.min() < 0 or place.max() >= pair(kernel)[0] * pair(kernel)[1]:

@@ -167,7 +167,8 @@ TEST(TaskOfAFile, KindsWithoutAnExactFloorHaveNone) {
   EXPECT_EQ(fault(with_task(file, 0.1), &said), "layers-task /task");
   EXPECT_NE(said.find("kinds with one are images, series and tokens"), std::string::npos) << said;
   file = Json::parse(R"({"name": "s", "input": {"kind": "measured_images", "size": 8, "channels": 3, "gratings": 4},
-    "layers": [{"layer": "flatten"}, {"layer": "linear", "channels": 2}, {"layer": "mean_squared_error", "per": "sample"}]})");
+    "layers": [{"layer": "flatten"}, {"layer": "linear", "channels": 2},
+               {"layer": "mean_squared_error", "per": "sample"}]})");
   EXPECT_EQ(fault(with_task(file, 0.1)), "layers-task /task");
   file = Json::parse(R"({"name": "s", "input": {"kind": "series", "variables": 2, "longest_sequence": 8},
     "layers": [{"layer": "linear", "channels": 2}, {"layer": "mean_squared_error", "per": "position"}]})");

@@ -31,8 +31,8 @@ RankMemory memory_of_rank(const Point& point, const RunPlan& plan, const models:
 /// its GPU. Nothing is allocated.
 std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device);
 /// What a launch ends with for a planned point that is too large (collective): usage where whoever runs it has chosen
-/// the sizes and a node or GPU has less memory in all; environment where other processes use the memory, or where the
-/// sizes are those of a suite or kit, of which a declared micro-batch is an exception.
+/// the sizes and a node or GPU has less memory in all; environment where other processes use the memory, or where a
+/// suite or kit has chosen the sizes. A micro-batch declared for a kit counts as chosen by whoever runs it.
 int exit_code_of_too_large(const Point& point, const RunPlan& plan, comm::Job& job, const models::Device& device);
 /// Why the products' own operands do not fit, so that there is no ceiling ("" = they do).
 std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device);
