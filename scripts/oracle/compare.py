@@ -106,8 +106,9 @@ class Bf16Tolerance:
     at most the difference of the vectors (triangle inequality)."""
 
     # A ReLU with random sides would differ in half of its units. A max pool takes another element where two differ by less than the
-    # rounding of the layers in front of them: of inception-tiny 4 % of the windows, by 0.11 at most.
-    strays = {"relu_strays": Strays(0.3, math.inf), "pool_strays": Strays(0.1, 0.5)}
+    # rounding of the layers in front of them. Measured, at most: inception-tiny 4 % of the windows, by 0.22; five modules of Inception-v3 5 %,
+    # by 0.61; ResNet-50 0.3 %, by 0.02. A pool that sends a quarter of the gradients to any element of the window: 28 %, by 5.
+    strays = {"relu_strays": Strays(0.3, math.inf), "pool_strays": Strays(0.1, 1.0)}
 
     def __init__(self, export, truth, yardstick):
         u = 2.0**-8
